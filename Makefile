@@ -1,0 +1,54 @@
+# Every target sets up what it needs in .venv, once; `make help` lists them. PYTHON=python3.12 picks another interpreter.
+
+PYTHON ?= $(shell for p in python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+BIN := .venv/bin
+SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/*)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test bench lint setup clean help
+.DELETE_ON_ERROR:
+
+demo: setup  ## doctor, a short benchmark, and a network that learns before your eyes
+	@$(BIN)/srnn doctor
+	@$(BIN)/srnn bench --quick
+	@$(BIN)/srnn demo
+
+test: lint  ## lint, the check of the library's ABI, and all tests
+	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \
+	else echo "abi: no compiled library to check"; fi
+	@echo "test: pytest"
+	@$(BIN)/pytest
+
+bench: setup  ## speed and memory beside nn.RNN, nn.LSTM and nn.GRU; writes a record
+	@$(BIN)/srnn bench
+
+lint: setup  ## ruff, mypy and import-linter
+	@echo "lint: ruff, mypy, import-linter"
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo 2>&1
+
+setup: .venv/installed
+
+.venv/torch: constraints.txt
+	@test -n "$(PYTHON)" || { echo "setup: Python 3.11 or later was not found; name one with: make PYTHON=/path/to/python"; exit 1; }
+	@echo "setup: a virtual environment in .venv, with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+	@echo "setup: torch and the build tools, the largest download"
+	@$(BIN)/pip install -qq --constraint constraints.txt torch numpy setuptools
+	@touch $@
+
+.venv/installed: .venv/torch $(SOURCES)
+	@echo "setup: srnn with its kernel, its laboratory and its tools"
+	@$(BIN)/pip install -qq --constraint constraints.txt --no-build-isolation --editable '.[lab,test,dev]'
+	@test ! -e srnn/_build_error.txt || echo "setup: no compiled kernel: $$(cat srnn/_build_error.txt); the plain PyTorch backend works"
+	@touch $@
+
+clean:  ## what the build and the tools left; .venv stays
+	rm -rf build dist srnn.egg-info srnn/_C.so srnn/_build_error.txt .venv/installed
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find srnn tests -name __pycache__ -prune -exec rm -rf {} +
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14

@@ -1,0 +1,99 @@
+"""`srnn bench`: how many times faster than nn.RNN, nn.LSTM and nn.GRU, how far from what the machine allows, how much memory.
+
+training.py   the settings: data, networks, one training step
+limits.py     the scans beside copy_, growth in T and H, peak memory
+clock.py      how times are taken
+check.py      results are compared with the reference before anything is timed
+table.py      what a reader sees
+"""
+
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+
+from srnn import kernels, records
+from srnn.bench.check import check_results
+from srnn.bench.clock import Clock
+from srnn.bench.limits import LIMITS, backend, measure_limit
+from srnn.bench.table import readme_table, replace_block, show
+from srnn.bench.training import SETTINGS, measure_setting
+from srnn.errors import SettingError, one_of
+
+RECORD = Path("results/bench.json")
+
+
+def main(
+    quick: bool = False,
+    threads: int = 2,
+    repeats: int | None = None,
+    out: Path = RECORD,
+    readme: Path | None = None,
+    only: list[str] | None = None,
+) -> int:
+    """Checks, measures, prints, writes the record and, if asked, the README's table. A missed floor is told, not an error."""
+    keys = [*(s.key for s in SETTINGS), *(limit.key for limit in LIMITS)]
+    for key in only or ():
+        if key not in keys:
+            raise one_of("benchmark", key, keys)
+    if threads < 1 or (repeats is not None and repeats < 1):
+        raise SettingError(f"threads and repeats must be at least 1; got {threads} and {repeats}")
+    if readme is not None:
+        replace_block(_text(readme), "")  # fails now rather than after minutes
+    if quick and out == RECORD:
+        out = RECORD.with_stem("bench-quick")  # the README's numbers keep the record behind them
+    console, threads_before = Console(), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.random.fork_rng(devices=[]), Progress(console=console, transient=True, auto_refresh=False) as bar:
+            record = run(repeats or (3 if quick else 7), quick, only or keys, bar)
+    finally:
+        torch.set_num_threads(threads_before)
+    inside = out.resolve().is_relative_to(Path.cwd())
+    record["path"] = (out.resolve().relative_to(Path.cwd()) if inside else out).as_posix()
+    show(record, console)
+    records.write(out, record)
+    console.print(f"record: {out}", soft_wrap=True)
+    if readme is not None:
+        records.replace_text(readme, replace_block(_text(readme), readme_table(record)))
+    return 0
+
+
+def run(rounds: int, quick: bool, keys: list[str], bar: Progress) -> dict[str, Any]:
+    """Checks everything, measures what `keys` name, and returns the record."""
+    started, start = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.perf_counter()
+    task = bar.add_task("check", total=len(keys))
+
+    def tick(share: float) -> None:  # drawn between measurements, not by a thread that would disturb them
+        bar.advance(task, share)
+        bar.refresh()
+
+    clock = Clock(rounds, quick, tick)
+    check_results(SETTINGS)
+    training, limits = [], []
+    for setting in [s for s in SETTINGS if s.key in keys]:
+        bar.update(task, description=setting.key)
+        training.append(measure_setting(setting, clock))
+    for limit in [limit for limit in LIMITS if limit.key in keys]:
+        bar.update(task, description=limit.key)
+        limits.append(measure_limit(limit, clock))
+    return {
+        "kind": "bench",
+        **records.environment(),
+        "started": started,
+        "seconds": round(time.perf_counter() - start, 1),
+        "settings": {"rounds": rounds, "quick": quick, "only": keys, "dtype": "float32"},
+        "backend": {"name": backend(), "native_load_error": kernels.native.load_error()},
+        "results": {"training": training, "limits": limits},
+    }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,146 @@
+"""How far the scans are from the machine's limits, how they grow, and how much memory a training step needs."""
+
+import contextlib
+import ctypes
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import linear_regression, median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from srnn import kernels
+from srnn.bench.clock import Clock, ratio
+from srnn.bench.training import PMNIST, Setting, grey_levels, real_images, training_step
+
+FULL = (100, 784, 1024)  # N, T, H of the limits: the paper's permuted MNIST
+MEMORY: dict[str, Setting] = {
+    "alphabet": replace(PMNIST, key="memory-alphabet", mlp=(32, 32, 32)),
+    "real": replace(PMNIST, key="memory-real", mlp=(32, 32, 32), symbols=0, draw=real_images),
+}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number that should lie in [low, high), and how it is measured; None where this machine cannot tell."""
+
+    key: str
+    title: str
+    measure: Callable[[Clock], float | None]
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def floor(self) -> str:
+        if math.isinf(self.low):
+            return f"below {self.high:g}"
+        return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+
+
+def scan(form: str, N: int, T: int, H: int, background: float = 0.81) -> Callable[[], list[Tensor]]:
+    """The scan alone. "dense": forward, all states. "table": 256 rows, forward and backward, last state only."""
+    if form == "dense":
+        b = torch.randn(N, T, H)
+        return lambda: [kernels.shuffle_scan(b)]
+    table, ids, grad = torch.randn(256, H, requires_grad=True), grey_levels(N, T, background), torch.randn(N, H)
+
+    def forward_and_backward() -> list[Tensor]:
+        state = kernels.shuffle_scan(table, ids=ids, final=True)
+        return [state.detach(), *torch.autograd.grad(state, table, grad)]
+
+    return forward_and_backward
+
+
+def against_copy(clock: Clock, form: str, background: float = 0.81) -> float:
+    """Time of the scan over that of one `copy_` between two tensors [N, T, H]."""
+    source, target = torch.rand(FULL), torch.ones(FULL)
+    times = clock.race({"scan": scan(form, *FULL, background), "copy": lambda: target.copy_(source)})
+    return ratio(times, "scan", "copy")
+
+
+def slope(clock: Clock, form: str, axis: int) -> float | None:
+    """Log-log slope of time along T (axis 1) or H (axis 2); native only, as the plain code would need too much memory."""
+    if backend() != "native":
+        return None
+    sides = {}
+    for factor in (0.25, 0.5, 1.0) if form == "dense" else (0.5, 1.0, 2.0):
+        N, T, H = (int(size * factor) if i == axis else size for i, size in enumerate(FULL))
+        sides[math.log(factor)] = scan(form, N, T, H)
+    times = clock.race(sides)
+    return linear_regression(list(times), [math.log(median(seconds)) for seconds in times.values()]).slope
+
+
+def peak_memory(clock: Clock, kind: str) -> float | None:
+    """Megabytes that a training step with `final_state` adds to the peak of a fresh process; None without /proc."""
+    if not Path("/proc/self/status").exists():
+        return None
+    program = f"from srnn.bench import limits; print(limits.memory_rise({kind!r}, {FULL!r}, {torch.get_num_threads()}))"
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    clock.tick(1)
+    return float(done.stdout) / 1e6
+
+
+def memory_rise(kind: str, sizes: tuple[int, int, int], threads: int) -> int:
+    """Bytes by which VmHWM rises in a training step; meant for a process that has done nothing else."""
+    torch.set_num_threads(threads)
+    N, T, H = sizes
+    training_step(replace(MEMORY[kind], N=2, T=8, H=8), "srnn")()  # libraries, threads, the optimizer's imports
+    step = training_step(replace(MEMORY[kind], N=N, T=T, H=H), "srnn")
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts from what is held now, not from an import's peak
+    before = _high_water()
+    step()
+    return _high_water() - before
+
+
+def _high_water() -> int:
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) * 1024
+
+
+def backend() -> str:
+    """What "auto" runs on a CPU: $SRNN_BACKEND, else native where it is built, else torch."""
+    return kernels.DEFAULT if kernels.DEFAULT != "auto" else "torch" if kernels.native.load_error() else "native"
+
+
+LIMITS: tuple[Limit, ...] = (
+    Limit("dense", "dense scan, bytes/s over copy_'s", lambda clock: 1 / against_copy(clock, "dense"), low=0.70),
+    Limit("table", "table scan, time over copy_'s", partial(against_copy, form="table"), high=0.75),
+    Limit("table-uniform", "table scan, uniform levels", partial(against_copy, form="table", background=0.0), high=0.75),
+    Limit("dense-T", "dense scan, log-log slope in T", partial(slope, form="dense", axis=1), 0.9, 1.1),
+    Limit("dense-H", "dense scan, log-log slope in H", partial(slope, form="dense", axis=2), 0.9, 1.1),
+    Limit("table-T", "table scan, log-log slope in T", partial(slope, form="table", axis=1), 0.9, 1.1),
+    Limit("table-H", "table scan, log-log slope in H", partial(slope, form="table", axis=2), 0.9, 1.1),
+    Limit("memory-real", "extra peak memory, real inputs (MB)", partial(peak_memory, kind="real"), high=150),
+    Limit("memory-alphabet", "extra peak memory, alphabet (MB)", partial(peak_memory, kind="alphabet"), high=50),
+)
+
+
+@contextlib.contextmanager
+def _freed_memory_kept() -> Iterator[None]:
+    """Makes glibc reuse large blocks: `copy_` writes to memory that is there, and so must a scan that is compared with it.
+
+    By default every new result of 300 MB is made of fresh pages, which cost several times the scan itself.
+    """
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    mallopt = getattr(libc, "mallopt", lambda option, value: 0)
+    mmap_max, trim_threshold = -4, -1  # their numbers in malloc.h
+    mallopt(mmap_max, 0), mallopt(trim_threshold, -1)
+    try:
+        yield
+    finally:
+        mallopt(mmap_max, 65536), mallopt(trim_threshold, 128 * 1024)  # glibc's defaults
+        getattr(libc, "malloc_trim", lambda pad: 0)(0)
+
+
+def measure_limit(limit: Limit, clock: Clock) -> dict[str, Any]:
+    with _freed_memory_kept():
+        value = limit.measure(clock)
+    met = None if value is None else limit.low <= value < limit.high
+    return {"key": limit.key, "title": limit.title, "value": value, "floor": limit.floor, "met": met}

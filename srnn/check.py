@@ -1,0 +1,111 @@
+"""What may come into a layer: each check returns what it made sure of, or says what was expected and what came.
+
+Tensors are judged by shape, dtype and device, so that nothing is computed before all is well and a compiled graph stays whole;
+the values of symbols and lengths are for the operators to check.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from srnn.errors import DeviceError, DtypeError, SettingError, SettingTypeError, ShapeError
+
+SYMBOLS = (torch.uint8, torch.int32, torch.int64)
+
+Extents = dict[str, int]
+Lengths = Tensor | Sequence[int] | int
+
+
+def sizes(**settings: object) -> None:
+    for name, size in settings.items():
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise SettingTypeError(f"{name} must be an integer; got {size!r}")
+        if size < 1:
+            raise SettingError(f"{name} must be at least 1; got {size}")
+
+
+def flags(**settings: object) -> None:
+    for name, flag in settings.items():
+        if not isinstance(flag, bool):
+            raise SettingTypeError(f"{name} must be True or False; got {flag!r}")
+
+
+def probability(name: str, p: object) -> float:
+    if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
+        raise SettingError(f"{name} must be a number from 0 to 1; got {p!r}")
+    return float(p)
+
+
+def permutation(index: Tensor, H: int) -> Tensor:
+    """An index tensor [H] that holds every unit once, copied."""
+    if index.dim() != 1 or index.dtype not in SYMBOLS or sorted(index.tolist()) != list(range(H)):
+        raise SettingError(f"permutation must hold each of 0, ..., {H - 1} (hidden_size - 1) once; got {index}")
+    return index.detach().to(torch.int64, copy=True)
+
+
+def device(name: str, tensor: Tensor, weight: Tensor) -> None:
+    if tensor.device != weight.device:
+        raise DeviceError(f"{name} is on {tensor.device} and the weights are on {weight.device}; move one of them with .to()")
+
+
+def autocast(weight: Tensor) -> bool:
+    """Whether autocast decides what a product with this weight is computed in; float64 it leaves alone."""
+    kind = weight.device.type
+    return weight.dtype != torch.float64 and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+
+
+def numbers(name: str, tensor: Tensor, weight: Tensor, advice: str = "convert one of them with .to()") -> Tensor:
+    """The tensor, with the device and the dtype of the weights; under autocast it becomes what autocast works in."""
+    device(name, tensor, weight)
+    if autocast(weight) and tensor.is_floating_point():
+        return tensor.to(torch.get_autocast_dtype(weight.device.type))
+    if tensor.dtype != weight.dtype:
+        raise DtypeError(f"{name} must be {weight.dtype}, like the weights; got {tensor.dtype}; {advice}")
+    return tensor
+
+
+def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Tensor) -> Tensor:
+    """The state to start from: zeros when there is none."""
+    shape = tuple(axes.values())
+    if h is None:
+        h = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
+    if tuple(h.shape) != shape:
+        expected = f"[{', '.join(axes)}] = {shape} to go with input of shape {tuple(beside.shape)}"
+        raise ShapeError(f"{name} must be {expected}; got {tuple(h.shape)}")
+    return numbers(name, h, weight)
+
+
+def input(
+    name: str, x: Tensor, alphabet: Tensor | None, C: int, weight: Tensor, *forms: tuple[str, ...]
+) -> tuple[Tensor, Tensor | None, Extents]:
+    """x in one of the forms, C numbers wide or with a symbol of the alphabet [V, C] in their place; the batch, if x has one."""
+    axes = [(*form, "inputs") if alphabet is None else form for form in forms]
+    names = next((names for names in axes if len(names) == x.dim()), None)
+    if names is None:
+        expected = " or ".join(f"[{', '.join(names)}]" for names in axes)
+        raise ShapeError(f"{name} must be {expected}; got shape {tuple(x.shape)}")
+    batch = {name: extent for name, extent in zip(names, x.shape, strict=True) if name == "batch"}
+    if alphabet is None:
+        if x.shape[-1] != C:
+            raise ShapeError(f"{name} must be input_size = {C} wide; got shape {tuple(x.shape)}")
+        advice = {} if x.is_floating_point() else {"advice": "symbols need alphabet="}
+        return numbers(name, x, weight, **advice), None, batch
+    if x.dtype not in SYMBOLS:
+        raise DtypeError(f"{name} must hold symbols, as uint8, int32 or int64, to go with alphabet=; got {x.dtype}")
+    if alphabet.dim() != 2 or alphabet.shape[1] != C:
+        raise ShapeError(f"alphabet must be [symbols, inputs], input_size = {C} wide; got shape {tuple(alphabet.shape)}")
+    device(name, x, weight)
+    return x, numbers("alphabet", alphabet, weight), batch
+
+
+def lengths(given: Lengths, batch: Extents, x: Tensor) -> Tensor:
+    """Lengths as int64 [N]; a single sequence has a single number."""
+    ends, shape = torch.as_tensor(given), tuple(batch.values())
+    if tuple(ends.shape) != shape:
+        raise ShapeError(
+            f"lengths must be [batch] = {shape} to go with input of shape {tuple(x.shape)}; got {tuple(ends.shape)}"
+        )
+    if (ends.is_floating_point() or ends.dtype == torch.bool) and ends.numel():  # an empty list makes a tensor of floats
+        raise DtypeError(f"lengths must be integers; got {ends.dtype}")
+    return ends.to(x.device, torch.int64).reshape(-1)

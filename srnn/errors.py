@@ -1,0 +1,48 @@
+"""Every error raised on purpose: what is wrong, what was expected, what came, what to do.
+
+Each is also the built-in kind that `torch.nn.GRU` raises for the same mistake, so code that caught the one catches the other.
+"""
+
+from collections.abc import Iterable
+
+
+class SRNNError(Exception):
+    """Anything `srnn` refuses to do; a traceback of any other class is a bug of ours."""
+
+
+# nn.GRU raises ValueError for a wrong rank or dtype of the input, RuntimeError for a wrong size or for a wrong hx: these are both.
+class ShapeError(SRNNError, ValueError, RuntimeError):
+    """A tensor whose shape does not fit."""
+
+
+class DtypeError(SRNNError, ValueError, RuntimeError):
+    """A tensor whose element type does not fit."""
+
+
+class DeviceError(SRNNError, RuntimeError):
+    """Tensors that live on different devices."""
+
+
+class SettingError(SRNNError, ValueError):
+    """A setting with a value that cannot be."""
+
+
+class SettingTypeError(SRNNError, TypeError):
+    """A setting with a value of the wrong type."""
+
+
+class LengthError(SRNNError, ValueError, RuntimeError):
+    """Sequence lengths below zero or beyond the padded length."""
+
+
+class SymbolError(SRNNError, IndexError, RuntimeError):
+    """A symbol that the alphabet does not have."""
+
+
+class BackendError(SRNNError, RuntimeError):
+    """A backend that is not available here."""
+
+
+def one_of(kind: str, name: object, names: Iterable[str]) -> SettingError:
+    """The answer to a wrong name: the list of right ones."""
+    return SettingError(f"no {kind} is called {name!r}; there are {', '.join(names)}")

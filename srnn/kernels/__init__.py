@@ -1,0 +1,231 @@
+"""`shuffle_scan` and its relatives: what goes in is checked here, then a backend does the work.
+
+reference   a plain loop over time, the specification
+native      C++ for the CPU
+torch       plain PyTorch operations, any device
+auto        native on a CPU where it was built, torch elsewhere; $SRNN_BACKEND makes it mean another
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from srnn.errors import BackendError, DeviceError, DtypeError, LengthError, SettingError, ShapeError, SymbolError, one_of
+from srnn.kernels import native, ops, reference
+
+__all__ = ["ACTIVATIONS", "BACKENDS", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
+
+ACTIVATIONS = ("relu", "tanh")
+BACKENDS = ("auto", "native", "reference", "torch")
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+_INTEGERS = (torch.uint8, torch.int32, torch.int64)
+_VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
+
+native.load_error()  # loads it, once
+DEFAULT = os.environ.get("SRNN_BACKEND", "auto")
+if DEFAULT not in BACKENDS:
+    raise one_of("backend ($SRNN_BACKEND)", DEFAULT, BACKENDS)
+
+
+def shuffle_scan(
+    b: Tensor,
+    h0: Tensor | None = None,
+    *,
+    ids: Tensor | None = None,
+    permutation: Tensor | None = None,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    activation: str = "relu",
+    final: bool = False,
+    backend: str = "auto",
+) -> Tensor:
+    """h_t = sigma(P h_{t-1} + b_t) for all t: the states [N, T, H], or with `final` the last state of each row [N, H].
+
+    b [N, T, H], or a table [V, H] together with ids [N, T] (uint8, int32 or int64): then b_t is the row ids[n, t].
+    h0 [N, H], zeros when None. permutation [H]: (P h)_i = h_{permutation[i]}; None is the shift, (P h)_i = h_{i+1}.
+    lengths [N]: states from a row's length on are 0 and carry no gradient. reverse: each row runs from its last valid step to
+    its first. `final` with ReLU keeps one integer per unit for the derivative, and nothing that grows with T.
+    """
+    rows = b.shape[0] if ids is None else ids.shape[0]
+    if h0 is None and b.dim() >= 2:
+        h0 = b.new_zeros(rows, b.shape[-1])
+    options = {"ids": ids, "permutation": permutation, "lengths": lengths, "reverse": reverse, "activation": activation}
+    if final:
+        return scan_final(b, h0, backend=backend, **options)
+    return scan_states(b, h0, backend=backend, **options)[0]
+
+
+def scan_states(
+    b: Tensor,
+    h0: Tensor,
+    *,
+    ids: Tensor | None = None,
+    permutation: Tensor | None = None,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    activation: str = "relu",
+    backend: str = "auto",
+) -> tuple[Tensor, Tensor]:
+    """All states [N, T, H] and the state after each row's last step [N, H], both differentiable."""
+    namespace = _namespace(backend, b)
+    _check(b, h0, ids, permutation, lengths, activation)
+    if namespace is None:
+        ops.fallback._Walk(b, ids, permutation, lengths, reverse)
+        return reference.shuffle_scan(b, h0, ids, permutation, lengths, reverse, activation)
+    output, h_n, _ = _call(namespace.shuffle_scan, b, h0, ids, permutation, lengths, reverse, activation)
+    return output, h_n
+
+
+def scan_final(
+    b: Tensor,
+    h0: Tensor,
+    *,
+    ids: Tensor | None = None,
+    permutation: Tensor | None = None,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    activation: str = "relu",
+    backend: str = "auto",
+) -> Tensor:
+    """The state after each row's last step [N, H]; for ReLU without ever holding the states."""
+    namespace = _namespace(backend, b)
+    if namespace is None or activation != "relu":
+        sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reverse": reverse}
+        return scan_states(b, h0, **sequence, activation=activation, backend=backend)[1]
+    _check(b, h0, ids, permutation, lengths, activation)
+    return _call(namespace.shuffle_scan_final, b, h0, ids, permutation, lengths, reverse)[0]
+
+
+def gated_scan(
+    z: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    x: Tensor,
+    gate_weight: Tensor | None,
+    gate_bias: Tensor | None,
+    h0: Tensor,
+    *,
+    permutation: Tensor | None = None,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    activation: str = "relu",
+    final: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor | None, Tensor]:
+    """`scan_states` (or `scan_final`) of b = (z weight^T + bias) * sigmoid(x gate_weight^T + gate_bias), b never held whole.
+
+    z [N, T, K], x [N, T, C], weight [H, K], gate_weight [H, C] (None: no gate), h0 [N, H]. Returns (output, h_n); output is
+    None with `final`.
+    """
+    namespace = _namespace(backend, z)
+    inputs = (z, weight, bias, x, gate_weight, gate_bias)
+    _check_gated(*inputs, h0, lengths, permutation, activation)
+    sequence = (permutation, lengths, reverse)
+    if namespace is None:
+        b = ops.fallback.input_drive(*inputs)
+        ops.fallback._Walk(b, None, permutation, lengths, reverse)
+        output, h_n = reference.shuffle_scan(b, h0, None, *sequence, activation)
+        return None if final else output, h_n
+    if final and activation == "relu":
+        return None, _call(namespace.gated_scan_final, *inputs, h0, *sequence)[0]
+    output, h_n, _ = _call(namespace.gated_scan, *inputs, h0, *sequence, activation)
+    return None if final else output, h_n
+
+
+def _namespace(backend: str, tensor: Tensor) -> Any:
+    """The operators to call; None for the reference. A backend asked for by name runs or raises."""
+    if backend not in BACKENDS:
+        raise one_of("backend", backend, BACKENDS)
+    chosen = DEFAULT if backend == "auto" else backend
+    if chosen == "native":
+        if (reason := native.load_error()) is not None:
+            raise BackendError(f"backend 'native' is not available: {reason}")
+        if tensor.device.type != "cpu":
+            raise BackendError(f"backend 'native' runs on the CPU; the tensors are on {tensor.device}; use backend='auto'")
+    return {"reference": None, "torch": torch.ops.srnn_torch}.get(chosen, torch.ops.srnn)
+
+
+def _call(op: Callable[..., Any], *args: Any) -> Any:
+    """Calls an operator; an error about values that it raises by name becomes one of ours (in a compiled graph it stays as it is)."""
+    if torch.compiler.is_compiling():
+        return op(*args)
+    try:
+        return op(*args)
+    except RuntimeError as error:
+        kind = _VALUE_ERRORS.get(str(error).split(" ", 1)[0])
+        if kind is None or isinstance(error, kind):
+            raise
+        raise kind(str(error).splitlines()[0]) from None
+
+
+def _check(
+    b: Tensor, h0: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None, activation: str
+) -> None:
+    if ids is None and b.dim() != 3:
+        raise ShapeError(f"b must be [N, T, H]; got shape {tuple(b.shape)}")
+    if ids is not None:
+        if b.dim() != 2 or ids.dim() != 2:
+            raise ShapeError(f"with ids, b must be a table [V, H] and ids [N, T]; got {tuple(b.shape)} and {tuple(ids.shape)}")
+        if ids.dtype not in _INTEGERS:
+            raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
+    N, T, H = ops.shape(b, ids)
+    _check_sequence(N, T, H, b, h0, permutation, lengths, activation)
+    _check_devices(b, h0=h0, ids=ids, permutation=permutation, lengths=lengths)
+
+
+def _check_gated(
+    z: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    x: Tensor,
+    gate_weight: Tensor | None,
+    gate_bias: Tensor | None,
+    h0: Tensor,
+    lengths: Tensor | None,
+    permutation: Tensor | None,
+    activation: str,
+) -> None:
+    if z.dim() != 3 or x.dim() != 3 or z.shape[:2] != x.shape[:2]:
+        raise ShapeError(f"z [N, T, K] and x [N, T, C] must agree in N and T; got {tuple(z.shape)} and {tuple(x.shape)}")
+    H = weight.shape[0]
+    expected = {"weight": (weight, (H, z.shape[2])), "bias": (bias, (H,))}
+    expected |= {"gate_weight": (gate_weight, (H, x.shape[2])), "gate_bias": (gate_bias, (H,))}
+    for name, (tensor, shape) in expected.items():
+        if tensor is not None and tuple(tensor.shape) != shape:
+            raise ShapeError(f"{name} must be {shape}; got {tuple(tensor.shape)}")
+        if tensor is not None and tensor.dtype != z.dtype:
+            raise DtypeError(f"{name} must have z's dtype, {z.dtype}; got {tensor.dtype}")
+    if x.dtype != z.dtype:
+        raise DtypeError(f"x must have z's dtype, {z.dtype}; got {x.dtype}")
+    _check_sequence(z.shape[0], z.shape[1], H, z, h0, permutation, lengths, activation)
+    _check_devices(z, weight=weight, bias=bias, x=x, gate_weight=gate_weight, gate_bias=gate_bias, h0=h0, lengths=lengths)
+    _check_devices(z, permutation=permutation)
+
+
+def _check_sequence(
+    N: int, T: int, H: int, b: Tensor, h0: Tensor, permutation: Tensor | None, lengths: Tensor | None, activation: str
+) -> None:
+    if activation not in ACTIVATIONS:
+        raise one_of("activation", activation, ACTIVATIONS)
+    if b.dtype not in _FLOATS:
+        raise DtypeError(f"b must be float32, float64, bfloat16 or float16; got {b.dtype}")
+    if tuple(h0.shape) != (N, H):
+        raise ShapeError(f"h0 must be [N, H] = ({N}, {H}); got {tuple(h0.shape)}")
+    if h0.dtype != b.dtype:
+        raise DtypeError(f"h0 must have b's dtype, {b.dtype}; got {h0.dtype}")
+    for name, tensor, size in (("permutation", permutation, H), ("lengths", lengths, N)):
+        if tensor is None:
+            continue
+        if tuple(tensor.shape) != (size,):
+            raise ShapeError(f"{name} must have shape ({size},); got {tuple(tensor.shape)}")
+        if tensor.dtype not in _INTEGERS[1:]:
+            raise DtypeError(f"{name} must be int32 or int64; got {tensor.dtype}")
+
+
+def _check_devices(b: Tensor, **others: Tensor | None) -> None:
+    for name, tensor in others.items():
+        if tensor is not None and tensor.device != b.device:
+            raise DeviceError(f"{name} must be on {b.device} like the rest; it is on {tensor.device}")

@@ -1,0 +1,16 @@
+// The kernels for x86 processors with AVX2; binding.cpp asks the processor before it calls them.
+#include "kernels.h"
+
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma,f16c")
+#endif
+namespace srnn::avx2 {
+#include "shuffle_scan.inl"
+}
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#endif

@@ -1,0 +1,6 @@
+// The kernels for any processor.
+#include "kernels.h"
+
+namespace srnn::baseline {
+#include "shuffle_scan.inl"
+}

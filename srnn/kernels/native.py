@@ -1,0 +1,22 @@
+"""Loads the compiled operators (`csrc/`, built as `srnn/_C.so`); where they are absent, says why and what to do."""
+
+from functools import cache
+from pathlib import Path
+
+import torch
+
+LIBRARY = Path(__file__).parents[1] / "_C.so"
+BUILD_ERROR = Path(__file__).parents[1] / "_build_error.txt"
+
+
+@cache
+def load_error() -> str | None:
+    """None when the library is loaded; otherwise the reason. The first call loads it, none compiles."""
+    if not LIBRARY.exists():
+        reason = BUILD_ERROR.read_text().strip() if BUILD_ERROR.exists() else f"{LIBRARY.name} was not built"
+        return f"{reason}; to build it, install a C++ compiler and run: pip install --no-build-isolation --force-reinstall srnn"
+    try:
+        torch.ops.load_library(str(LIBRARY))
+    except OSError as error:
+        return f"{LIBRARY.name} does not load with torch {torch.__version__} ({error}); build it again for this torch"
+    return None

@@ -1,0 +1,98 @@
+"""Records: JSON that can answer for its numbers (settings, versions, machine, commit), written whole or not at all."""
+
+import contextlib
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+import srnn
+from srnn.errors import SettingError
+
+UNKNOWN = "unknown"
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and commit: what a number depends on besides its settings."""
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    machine = {"cpu": _cpu_model(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "system": system}
+    return {
+        "versions": {**versions, "srnn": srnn.__version__},
+        "machine": {**machine, "memory_bytes": _memory_bytes()},
+        "commit": _commit(),
+    }
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Writes one record as JSON; a reader of `path` sees the old record or the new one, never a part."""
+    try:
+        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"the record for {path} cannot be written as JSON: {error}") from error
+    replace_text(path, text)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Puts `text` in the place of a file in one step: written beside it, forced to disk, then renamed."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        raise SettingError(f"{path} cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            beside.unlink()  # there only when something went wrong
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The record at `path`."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"there is no record to read at {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise SettingError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise SettingError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
+    return record
+
+
+def _cpu_model() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or UNKNOWN
+
+
+def _memory_bytes() -> int | str:
+    known = {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= set(getattr(os, "sysconf_names", {}))
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else UNKNOWN
+
+
+def _commit() -> dict[str, Any]:
+    """The commit of these sources, and whether anything but results and README, which records change, differs from it."""
+    commit, dirty = None, None
+    if _git("ls-files", "--error-unmatch", Path(__file__).name):  # else installed inside a repository that is not ours
+        commit = _git("rev-parse", "HEAD")
+        dirty = _git("status", "--porcelain", "--", ":/", ":(top,exclude)results", ":(top,exclude)README.md")
+    return {"id": commit or UNKNOWN, "dirty": UNKNOWN if dirty is None else dirty != ""}
+
+
+def _git(*arguments: str) -> str | None:
+    """What git says about the package's folder; None without git or outside a repository."""
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,416 @@
+"""`srnn bench` at tiny sizes: what it checks, how it takes times, what it writes and shows. No test here judges a speed."""
+
+import gc
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from srnn import bench, kernels, records
+from srnn.bench import clock as clocks
+from srnn.bench import limits, table, training
+from srnn.bench.check import check_results
+from srnn.errors import SettingError
+from srnn.kernels import reference
+
+TITLES = [*(s.title for s in training.SETTINGS), *(limit.title for limit in limits.LIMITS)]
+KEYS = [*(s.key for s in training.SETTINGS), *(limit.key for limit in limits.LIMITS)]
+README = f"# Title\n\nbefore, größer\n{table.BEGIN}\nold table\n{table.END}\nafter\n"
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same benchmark on sequences of a few steps."""
+    monkeypatch.setattr(bench, "SETTINGS", tuple(replace(s, N=2, T=24, H=16) for s in training.SETTINGS))
+    monkeypatch.setattr(limits, "FULL", (2, 16, 64))
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    """What a run of one setting and one limit leaves, with invented numbers."""
+    setting = {
+        "key": "copy",
+        "title": "copying memory T 300",
+        "times_faster": {"rnn": 8.26, "lstm": 31.7, "gru": 15.94},
+        "floors": {"rnn": 6, "gru": 16},
+        "met": False,
+        "limits": {"matmul": 0.31, "memory": 0.42},
+        "share_of_step": None,
+        "milliseconds": {"srnn": {"median": 98765.4, "best": 98765.4, "rounds": 1}},
+    }
+    limit = {"key": "dense", "title": "dense scan, bytes/s over copy_'s", "value": 0.934, "floor": "at least 0.7", "met": True}
+    return {
+        "path": "results/bench.json",
+        "started": "2026-01-02T00:00:00+00:00",
+        "versions": {"torch": "2.99.0"},
+        "machine": {"cpu": "Some CPU", "cores": 4, "threads": 2},
+        "commit": {"id": "0123456789abcdef", "dirty": True},
+        "settings": {"quick": False},
+        "backend": {"name": "native", "native_load_error": None},
+        "results": {"training": [setting], "limits": [limit]},
+    }
+
+
+class FixedClock(clocks.Clock):
+    """Times that are known: two rounds, in which srnn takes 1 and then 2 seconds and the others what `seconds` says."""
+
+    def __init__(self, **seconds: list[float]) -> None:
+        super().__init__(rounds=2)
+        self.seconds = seconds
+
+    def race(self, sides: Any) -> dict[Any, list[float]]:
+        return {name: self.seconds[name] for name in sides}
+
+
+# The whole ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_run_shows_and_records_every_setting_and_every_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    threads, random_state = torch.get_num_threads(), torch.get_rng_state()
+    assert bench.main(repeats=1, threads=1, out=tmp_path / "new" / "bench.json") == 0
+    record = records.read(tmp_path / "new" / "bench.json")
+    rows = record["results"]["training"] + record["results"]["limits"]
+    assert [row["key"] for row in rows] == KEYS
+    for row in record["results"]["training"]:
+        rivals = set() if row["part"] == "read-out" else {"rnn", "lstm", "gru"}
+        assert set(row["times_faster"]) == rivals
+        assert all(value > 0 for value in (*row["times_faster"].values(), *row["limits"].values()))
+        assert set(row["milliseconds"]) >= {"srnn", "matmul", "memory"} | rivals
+    shown = capsys.readouterr().out
+    assert [title for title in TITLES if title not in shown] == []
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80 or str(tmp_path) in max(shown.splitlines(), key=len)
+    assert f"backend {record['backend']['name']}" in " ".join(shown.split())
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.get_rng_state(), random_state)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_run_without_the_native_kernel_says_which_backend_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kernels, "DEFAULT", "torch")
+    bench.main(repeats=1, threads=1, out=tmp_path / "bench.json", only=["pmnist", "dense", "dense-T"])
+    record = records.read(tmp_path / "bench.json")
+    assert record["backend"]["name"] == "torch"
+    assert [row["value"] is None for row in record["results"]["limits"]] == [False, True]
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "backend torch" in shown
+    assert "log-log slope in T not measured" in shown
+    assert "adding T 300 not run" in shown
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_quick_run_leaves_the_record_of_the_full_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench.main(quick=True, threads=1, only=["copy-readout"])
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["bench-quick.json"]
+    record = records.read(tmp_path / "results" / "bench-quick.json")
+    assert record["settings"]["quick"] is True
+    assert record["results"]["training"][0]["share_of_step"] > 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"only": ["copy", "coppy"]}, "no benchmark is called 'coppy'; there are copy, "),
+        ({"repeats": 0}, "at least 1; got 2 and 0"),
+        ({"threads": 0}, "at least 1; got 0 and None"),
+        ({"readme": Path("nowhere") / "README.md"}, "cannot be read: No such file"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_runs(
+    wrong: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(bench, "run")
+    with pytest.raises(SettingError, match=message):
+        bench.main(out=tmp_path / "bench.json", **wrong)
+
+
+# The check ------------------------------------------------------------------------------------------------------------------
+
+
+class _WrongGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        return grads[0] * 1.001
+
+
+LIES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {  # what is done to a result, and what it spoils first
+    "value": (lambda x: x * 1.001, "the (output|states)"),
+    "gradient": (_WrongGradient.apply, "the gradient"),
+}
+
+
+@pytest.mark.parametrize("lie", ["value", "gradient"])
+@pytest.mark.parametrize(
+    ("function", "place", "path"),
+    [
+        ("scan_states", 0, "copy"),
+        ("scan_final", None, "pmnist"),
+        ("gated_scan", 1, "adding"),
+        ("gated_scan", 0, "speech"),
+        ("shuffle_scan", None, "(dense|table) scan"),
+    ],
+)
+def test_a_kernel_that_lies_stops_the_benchmark(
+    function: str,
+    place: int | None,
+    path: str,
+    lie: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest, loop = getattr(kernels, function), reference.shuffle_scan
+    falsify, victim = LIES[lie]
+    loops: list[str] = []
+
+    def counted_loop(*args: Any) -> Any:
+        loops.append("ran")
+        return loop(*args)
+
+    def lying(*args: Any, **options: Any) -> Any:
+        loops.clear()
+        result = honest(*args, **options)
+        if loops:  # the reference does not lie
+            return result
+        if place is None:
+            return falsify(result)
+        return tuple(falsify(part) if i == place and part is not None else part for i, part in enumerate(result))
+
+    monkeypatch.setattr(reference, "shuffle_scan", counted_loop)
+    monkeypatch.setattr(kernels, function, lying)
+    monkeypatch.delattr(bench, "measure_setting")
+    with pytest.raises(SettingError, match=rf"^{path}: {victim}.* must be the reference's .* nothing was timed"):
+        bench.main(threads=1, out=tmp_path / "bench.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_check_leaves_the_chosen_backend_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("auto", "torch"):
+        monkeypatch.setattr(kernels, "DEFAULT", name)
+        check_results(training.SETTINGS[:1])
+        assert name == kernels.DEFAULT
+
+
+# Times ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_sides_take_turns_while_garbage_collection_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "_seconds", lambda call: call() or 1.0)
+    assert gc.isenabled()
+    seen: list[tuple[str, bool]] = []
+    ticks: list[float] = []
+    sides = {name: lambda name=name: seen.append((name, gc.isenabled())) for name in "ab"}
+    times = clocks.Clock(rounds=2, tick=ticks.append).race(sides)
+    assert seen == [("a", True), ("b", True), ("a", False), ("b", False), ("a", False), ("b", False)]
+    assert times == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
+    assert gc.isenabled()
+    assert sum(ticks) == pytest.approx(1.0)
+
+
+def test_a_slow_side_of_a_quick_run_has_one_round_and_a_fast_one_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocks, "_seconds", lambda call: call())
+    times = clocks.Clock(rounds=3, quick=True).race({"slow": lambda: 0.5, "fast": lambda: 0.01})
+    assert times == {"slow": [0.5], "fast": [0.01] * 3}
+    assert clocks.ratio(times, "slow", "fast") == pytest.approx(50.0)
+
+
+def test_a_ratio_is_the_median_of_the_ratios_within_rounds() -> None:
+    times = {"gru": [10.0, 90.0, 4.0], "srnn": [1.0, 3.0, 2.0]}  # 10, 30, 2: the medians' ratio would be 5
+    assert clocks.ratio(times, "gru", "srnn") == 10.0
+
+
+@pytest.mark.parametrize(("gru", "met"), [([16.0, 32.0], True), ([15.9, 31.8], False)])
+def test_a_floor_is_met_or_missed_by_the_ratio(gru: list[float], met: bool) -> None:
+    clock = FixedClock(srnn=[1.0, 2.0], rnn=[6.0, 12.0], lstm=[7.0, 14.0], gru=gru, matmul=[0.5, 1.0], memory=[0.1, 0.2])
+    row = training.measure_setting(replace(training.SETTINGS[0], N=2, T=24, H=16), clock)
+    assert row["times_faster"] == {"rnn": 6.0, "lstm": 7.0, "gru": pytest.approx(gru[0])}
+    assert row["met"] is met
+    assert row["limits"] == {"matmul": 0.5, "memory": 0.1}
+    assert row["milliseconds"]["gru"] == {"median": pytest.approx(1500 * gru[0]), "best": 1000 * gru[0], "rounds": 2}
+
+
+@pytest.mark.parametrize(("value", "met"), [(0.89, False), (0.9, True), (1.09, True), (1.1, False), (None, None)])
+def test_a_limit_is_met_within_its_bounds(value: float | None, met: bool | None) -> None:
+    row = limits.measure_limit(limits.Limit("x", "x", lambda clock: value, 0.9, 1.1), clocks.Clock(1))
+    assert (row["value"], row["met"], row["floor"]) == (value, met, "0.9 to 1.1")
+
+
+@pytest.mark.parametrize(("form", "axis"), [("dense", 1), ("dense", 2), ("table", 1), ("table", 2)])
+def test_the_slope_of_a_quadratic_time_is_two(form: str, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "backend", lambda: "native")
+    monkeypatch.setattr(limits, "FULL", (2, 16, 64))
+    monkeypatch.setattr(limits, "scan", lambda form, N, T, H: lambda: float((N, T, H)[axis] ** 2))
+    monkeypatch.setattr(clocks, "_seconds", lambda call: call())
+    assert limits.slope(clocks.Clock(1), form, axis) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("setting", [s for s in training.SETTINGS if s.part == "step"], ids=lambda s: s.key)
+def test_the_matrix_products_are_those_of_a_training_step(setting: training.Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "DEFAULT", "reference")  # the plain composition: nothing is recomputed
+    small = replace(setting, N=2, T=24, H=16)
+    step = training.training_step(small, "srnn")
+    with FlopCounterMode(display=False) as of_step:
+        step()
+    products = training.matrix_products(small)
+    with FlopCounterMode(display=False) as of_products:
+        products()
+    assert of_products.get_total_flops() == of_step.get_total_flops() > 0
+
+
+@pytest.mark.parametrize(
+    ("key", "moved"),
+    [
+        ("copy", 2 * 2 * 24 * 8 + 4 * 2 * 24 * (5 * 16 + 5 * 10)),  # ids, then states and read-out
+        ("copy-readout", 4 * 2 * 24 * (3 * 16 + 5 * 10)),
+        ("copy-layer", 2 * 2 * 24 * 8 + 4 * 2 * 24 * 2 * 16),
+        ("pmnist", 2 * 2 * 24 * 1 + 4 * 2 * (5 * 16 + 5 * 10)),
+        ("adding", 2 * 2 * 24 * 2 * 4 + 4 * 2 * (5 * 16 + 5 * 1)),
+    ],
+)
+def test_the_copy_moves_as_many_bytes_as_the_step_must(key: str, moved: int) -> None:
+    (setting,) = (s for s in training.SETTINGS if s.key == key)
+    copied = training.memory_traffic(replace(setting, N=2, T=24, H=16))()
+    assert 2 * copied.nbytes == moved
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
+def test_a_step_that_holds_64_megabytes_raises_the_peak_by_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "training_step", lambda s, name: lambda: torch.ones(s.T * 2**20))
+    rise = limits.memory_rise("real", (1, 16, 1), torch.get_num_threads())  # after a warm-up that holds 32
+    assert 60e6 < rise < 80e6
+
+
+def test_grey_levels_are_mostly_background_or_uniform() -> None:
+    torch.manual_seed(0)
+    assert (training.grey_levels(100, 784) == 0).float().mean() == pytest.approx(0.81, abs=0.01)
+    uniform = training.grey_levels(100, 784, background=0.0)
+    assert uniform.dtype == torch.uint8
+    assert (uniform == 0).float().mean() == pytest.approx(1 / 256, abs=0.002)
+    assert (int(uniform.min()), int(uniform.max())) == (0, 255)
+
+
+# What a reader sees ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_table_is_made_from_the_record(record: dict[str, Any]) -> None:
+    text = table.readme_table(record)
+    assert "| copying memory T 300 | 8.3 | 32 | 15.9 | 6 / 16 | missed | memory 42% |" in text
+    assert "| dense scan, bytes/s over copy_'s | 0.93 | at least 0.7 | met |" in text
+    assert [title for title in TITLES if f"| {title} |" not in text] == []
+    assert text.count("| not run |") == len(TITLES) - 2
+    for origin in ("Some CPU, 4 cores, 2 threads", "torch 2.99.0", "native", "0123456789 with changes", "`results/bench.json`"):
+        assert origin in text
+    assert "98765" not in text  # seconds are for the record
+
+
+@pytest.mark.usefixtures("tiny")
+def test_only_the_block_between_the_markers_of_the_readme_changes(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(README)
+    bench.main(repeats=1, threads=1, out=tmp_path / "bench.json", readme=readme, only=["copy-readout"])
+    block = table.readme_table(records.read(tmp_path / "bench.json"))
+    assert readme.read_text() == README.replace("old table", block)
+    assert table.replace_block(readme.read_text(), "old table") == README
+
+
+@pytest.mark.parametrize("text", ["", table.BEGIN, f"{table.END}{table.BEGIN}", README + table.BEGIN, README + table.END])
+def test_a_readme_without_one_place_for_the_table_is_refused(text: str) -> None:
+    with pytest.raises(SettingError, match="once each"):
+        table.replace_block(text, "table")
+
+
+# Records --------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path, record: dict[str, Any]) -> None:
+    record["title"] = "größer ≥"
+    records.write(tmp_path / "a" / "b" / "record.json", record)
+    assert records.read(tmp_path / "a" / "b" / "record.json") == record
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_record_and_nothing_else(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record.json"
+    records.write(path, {"number": 1})
+
+    def fail(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, broken, fail)
+    with pytest.raises(SettingError, match=r"record\.json cannot be written: No space left on device"):
+        records.write(path, {"number": 2})
+    assert records.read(path) == {"number": 1}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), Path()])
+def test_what_is_not_json_is_refused_and_not_written(value: Any, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="cannot be written as JSON"):
+        records.write(tmp_path / "record.json", {"value": value})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("text", "message"), [(None, "no record to read"), ("{", "not JSON"), ("[1]", "holds a list")])
+def test_what_is_not_a_record_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(SettingError, match=message):
+        records.read(path)
+
+
+def test_the_environment_names_versions_machine_and_commit() -> None:
+    found = records.environment()
+    assert found["versions"]["torch"] == torch.__version__
+    assert set(found["versions"]) == {"python", "torch", "numpy", "srnn"}
+    assert set(found["machine"]) == {"cpu", "cores", "threads", "system", "memory_bytes"}
+    assert found["machine"]["threads"] == torch.get_num_threads()
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_the_commit_is_that_of_the_repository_that_tracks_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def git(*arguments: str) -> str:
+        author = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run(["git", "-C", tmp_path, *author, *arguments], check=True, capture_output=True, text=True).stdout
+
+    package = tmp_path / "package"
+    package.mkdir()
+    monkeypatch.setattr(records, "__file__", str(package / "records.py"))
+    unknown = {"id": "unknown", "dirty": "unknown"}
+    assert records.environment()["commit"] == unknown  # no repository
+
+    (tmp_path / "README.md").write_text("read me")
+    git("init", "--quiet")
+    git("add", "README.md")
+    git("commit", "--quiet", "--message", "first")
+    (package / "records.py").write_text("")
+    assert records.environment()["commit"] == unknown  # somebody else's repository
+
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "second")
+    commit = {"id": git("rev-parse", "HEAD").strip(), "dirty": False}
+    assert records.environment()["commit"] == commit
+
+    records.write(tmp_path / "results" / "record.json", {})
+    (tmp_path / "README.md").write_text("a new table")
+    assert records.environment()["commit"] == commit  # what a run writes does not make it another program
+
+    (package / "records.py").write_text("changed")
+    assert records.environment()["commit"] == {**commit, "dirty": True}

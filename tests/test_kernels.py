@@ -1,0 +1,834 @@
+"""Every backend of `shuffle_scan` against the loop that specifies it: states, gradients, and what PyTorch asks of operators."""
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from srnn import errors, kernels
+from srnn.kernels import fallback, native, ops, reference, scan_final, scan_states, shuffle_scan
+
+Options = dict[str, Any]
+Results = dict[str, Tensor]
+
+# (relative, absolute) error against the reference in float64
+TOLERANCE = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (2**-8, 2**-8), torch.float16: (2**-11, 2**-10)}
+ORDERS = ("shift", "identity", "random", "cycles")
+FORMS = tuple(product(("dense", "table"), ("states", "final")))
+EVERY_FORM = pytest.mark.parametrize(("form", "want"), FORMS)
+
+
+def backend_param(name: str) -> Any:
+    """A backend to run a test with; `native` is left out where it is not built, unless $SRNN_REQUIRE asks for it."""
+    required = name in os.environ.get("SRNN_REQUIRE", "").split(",")
+    absent = name == "native" and native.load_error() is not None and not required
+    return pytest.param(name, marks=pytest.mark.skipif(absent, reason=f"no native backend: {native.load_error()}"))
+
+
+FAST = pytest.mark.parametrize("backend", [backend_param("native"), backend_param("torch")])
+NATIVE = pytest.mark.parametrize("backend", [backend_param("native")])
+EXACT = pytest.mark.parametrize("backend", [backend_param("native"), "reference"])
+EVERY = pytest.mark.parametrize("backend", [backend_param("native"), "torch", "reference"])
+
+
+@pytest.fixture(autouse=True)
+def _same_every_time() -> Iterator[None]:
+    """The same numbers in every run; one thread, because threads cost more than they bring at these sizes."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    yield
+    torch.set_num_threads(threads)
+
+
+def order_of(name: str, H: int) -> Tensor | None:
+    """A permutation of H units; "cycles" has one cycle each of 1, 2, 3, ... units and one of all that are left."""
+    if name == "shift":
+        return None
+    if name == "identity":
+        return torch.arange(H)
+    if name == "random":
+        return torch.randperm(H)
+    sizes = [1, 2, 3, 4, H - 10] if H > 11 else [1, H - 1] if H > 1 else [1]
+    return torch.cat([part.roll(-1) for part in torch.arange(H).split(sizes)])
+
+
+def problem(
+    N: int, T: int, H: int, form: str = "dense", order: str = "shift", lengths: bool = False, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, Tensor, Options]:
+    """b, h0 and options; a table has a row that is never used, lengths have 0 and T among them."""
+    options: Options = {"permutation": order_of(order, H)}
+    if lengths:
+        options["lengths"] = torch.randint(0, T + 1, (N,))
+        options["lengths"][: min(N, 2)] = torch.tensor([T, 0])[: min(N, 2)]
+    if form == "table":
+        options["ids"] = torch.randint(0, 5, (N, T))
+    b = torch.randn(*((6, H) if form == "table" else (N, T, H)), dtype=dtype)
+    return b, torch.randn(N, H, dtype=dtype), options
+
+
+def loss_of(outputs: dict[str, Tensor]) -> Tensor:
+    """A sum with fixed random weights, so that every element of the outputs has a derivative of its own."""
+    weights = torch.Generator().manual_seed(1)
+    terms = [(y * torch.randn(y.shape, generator=weights).bfloat16().to(y.dtype)).sum() for y in outputs.values()]
+    return torch.stack(terms).sum()
+
+
+def results(backend: str, b: Tensor, h0: Tensor, want: str = "states", **options: Any) -> Results:
+    """The states, and the gradients of b and h0, by name."""
+    b, h0 = b.detach().requires_grad_(), h0.detach().requires_grad_()
+    if want == "final":
+        outputs = {"h_n": scan_final(b, h0, backend=backend, **options)}
+    else:
+        outputs = dict(zip(("output", "h_n"), scan_states(b, h0, backend=backend, **options), strict=True))
+    db, dh0 = torch.autograd.grad(loss_of(outputs), (b, h0), materialize_grads=True)
+    return {**{name: y.detach() for name, y in outputs.items()}, "db": db, "dh0": dh0}
+
+
+def assert_same_bits(actual: Results, expected: Results) -> None:
+    assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
+
+
+# ---- every backend equals the reference
+
+
+@FAST
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("lengths", [False, True], ids=["whole", "lengths"])
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_states_and_gradients_equal_the_reference(
+    backend: str, form: str, want: str, activation: str, order: str, lengths: bool, reverse: bool
+) -> None:
+    b, h0, options = problem(4, 67, 13, form, order, lengths)
+    options |= {"activation": activation, "reverse": reverse, "want": want}
+    assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options))
+
+
+SHAPES = [
+    (1, 1, 1),
+    (2, 1, 5),
+    (3, 9, 1),
+    (2, 70, 3),
+    (5, 4, 7),
+    (2, 3, 63),
+    (2, 66, 64),
+    (3, 5, 65),
+    (2, 131, 130),
+    (40, 3, 8),
+]
+EMPTY = [(0, 4, 3), (2, 0, 5), (0, 0, 1)]
+
+
+@FAST
+@EVERY_FORM
+@pytest.mark.parametrize("shape", SHAPES + EMPTY, ids=str)
+@pytest.mark.parametrize("order", ORDERS)
+def test_awkward_shapes_equal_the_reference(
+    backend: str, form: str, want: str, shape: tuple[int, int, int], order: str
+) -> None:
+    b, h0, options = problem(*shape, form, order, lengths=True)
+    options |= {"want": want, "reverse": order == "random"}
+    assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options))
+
+
+@FAST
+@pytest.mark.parametrize("shape", EMPTY, ids=str)
+def test_tanh_of_nothing_equals_the_reference(backend: str, shape: tuple[int, int, int]) -> None:
+    b, h0, _ = problem(*shape)
+    assert_close(results(backend, b, h0, activation="tanh"), results("reference", b, h0, activation="tanh"))
+
+
+@FAST
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_other_dtypes_equal_the_reference_in_float64(
+    backend: str, form: str, want: str, activation: str, dtype: torch.dtype
+) -> None:
+    b, h0, options = problem(3, 80, 70, form, lengths=True, dtype=dtype)
+    options |= {"activation": activation, "want": want}
+    actual, expected = results(backend, b, h0, **options), results("reference", b.double(), h0.double(), **options)
+    assert {y.dtype for y in actual.values()} == {dtype}
+    rtol, atol = TOLERANCE[dtype]
+    atol *= 16 if activation == "tanh" else 1  # the slope 1 - h^2 comes from states that were rounded when stored
+    assert_close(actual, expected, rtol=rtol, atol=atol, check_dtype=False)
+
+
+LAYOUTS = {
+    "time first": lambda N, T, H: torch.randn(T, N, H).transpose(0, 1),
+    "units first": lambda N, T, H: torch.randn(H, N, T).permute(1, 2, 0),
+    "every other unit": lambda N, T, H: torch.randn(N, T, 2 * H)[..., ::2],
+    "every other step": lambda N, T, H: torch.randn(N, 2 * T, H)[:, 1::2],
+    "same for all sequences": lambda N, T, H: torch.randn(T, H).expand(N, T, H),
+    "same for all units": lambda N, T, H: torch.randn(N, T, 1).expand(N, T, H),
+}
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_memory_layout_does_not_matter(backend: str, want: str, layout: str) -> None:
+    b, h0 = LAYOUTS[layout](3, 9, 66).double(), torch.randn(66, 3, dtype=torch.float64).T
+    assert_close(results(backend, b, h0, want), results("reference", b.contiguous(), h0.contiguous(), want))
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+def test_gradients_of_any_layout_are_read_rightly(backend: str, want: str) -> None:
+    b, h0, _ = problem(3, 9, 66)
+    b.requires_grad_()
+    y = shuffle_scan(b, h0, final=want == "final", backend=backend)
+    expected = shuffle_scan(b, h0, final=want == "final", backend="reference")
+    for grad in (torch.randn(y.shape[::-1]).double().permute(*reversed(range(y.dim()))), torch.randn(1).double().expand_as(y)):
+        assert_close(torch.autograd.grad(y, b, grad, True), torch.autograd.grad(expected, b, grad, True))
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64], ids=str)
+def test_ids_of_every_integer_type_are_taken(backend: str, want: str, dtype: torch.dtype) -> None:
+    b, h0, options = problem(5, 7, 9, "table")
+    expected = results("reference", b, h0, want, **options)
+    ids = torch.stack([options["ids"], options["ids"]], -1).to(dtype)[..., 0]  # and not contiguous
+    assert_close(results(backend, b, h0, want, ids=ids), expected)
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+def test_uint8_ids_reach_all_256_rows(backend: str, want: str) -> None:
+    table, h0, ids = torch.randn(256, 5).double(), torch.zeros(2, 5).double(), torch.arange(256, dtype=torch.uint8).view(2, 128)
+    expected = results("reference", table.view(2, 128, 5), h0, want)
+    actual = results(backend, table, h0, want, ids=ids)
+    assert_close(actual | {"db": actual["db"].view(2, 128, 5)}, expected)
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+def test_a_table_row_that_is_never_used_has_gradient_zero(backend: str, want: str) -> None:
+    b, h0, options = problem(5, 7, 9, "table")
+    db = results(backend, b, h0, want, **options)["db"]
+    assert not db[5].any()
+    assert db[:5].any(1).all()
+
+
+@FAST
+def test_the_shift_given_as_an_index_is_the_shift(backend: str) -> None:
+    b, h0, _ = problem(2, 9, 70)
+    given = torch.arange(70).roll(-1)
+    for permutation in (given, given.int()):
+        assert_same_bits(results(backend, b, h0, permutation=permutation), results(backend, b, h0))
+
+
+@EVERY
+def test_an_absent_initial_state_is_zero(backend: str) -> None:
+    b, h0, _ = problem(2, 9, 7)
+    assert_close(shuffle_scan(b, backend=backend), shuffle_scan(b, torch.zeros_like(h0), backend=backend))
+
+
+@EVERY
+def test_the_public_function_returns_the_states_or_the_last_one(backend: str) -> None:
+    b, h0, options = problem(3, 9, 7, lengths=True)
+    output, h_n = scan_states(b, h0, backend=backend, **options)
+    assert_close(shuffle_scan(b, h0, backend=backend, **options), output)
+    assert_close(shuffle_scan(b, h0, final=True, backend=backend, **options), h_n)
+
+
+@EVERY
+def test_three_steps_by_hand(backend: str) -> None:
+    b = torch.tensor([[[1.0, -2.0, 0.5], [0.0, 1.0, -3.0], [-1.0, 0.0, 2.0]]])
+    h0 = torch.tensor([[1.0, 2.0, 3.0]])
+    #   P h0 = 2 3 1      P h1 = 1 1.5 3     P h2 = 2.5 0 1
+    expected = torch.tensor([[[3.0, 1.0, 1.5], [1.0, 2.5, 0.0], [1.5, 0.0, 3.0]]])
+    assert_close(shuffle_scan(b, h0, backend=backend), expected)
+
+
+# ---- gated_scan
+
+GATES = pytest.mark.parametrize(
+    ("gate", "bias"), list(product((True, False), repeat=2)), ids=["gate bias", "gate", "bias", "bare"]
+)
+GATED = ("z", "weight", "bias", "x", "gate_weight", "gate_bias", "h0")
+
+
+def gated_problem(
+    N: int, T: int, H: int, gate: bool = True, bias: bool = True, lengths: bool = False, dtype: torch.dtype = torch.float64
+) -> tuple[list[Any], Options]:
+    """The tensors of `GATED`, with 3 hidden units and 2 inputs, and options."""
+    shapes = [(N, T, 3), (H, 3), (H,), (N, T, 2), (H, 2), (H,), (N, H)]
+    absent = {"bias": not bias, "gate_weight": not gate, "gate_bias": not (gate and bias)}
+    tensors = [None if absent.get(name) else torch.randn(shape, dtype=dtype) for name, shape in zip(GATED, shapes, strict=True)]
+    return tensors, problem(N, T, H, order="random", lengths=lengths)[2]
+
+
+def composition(
+    z: Tensor, weight: Tensor, bias: Any, x: Tensor, gate_weight: Any, gate_bias: Any, h0: Tensor, **options: Any
+) -> tuple[Any, Tensor]:
+    """What `gated_scan` is to be, as its equation says."""
+    b = z @ weight.T + (0 if bias is None else bias)
+    if gate_weight is not None:
+        b = b * torch.sigmoid(x @ gate_weight.T + (0 if gate_bias is None else gate_bias))
+    return reference.shuffle_scan(b, h0, **options)
+
+
+def gated_results(backend: str | None, tensors: list[Any], want: str = "states", **options: Any) -> Results:
+    """States and gradients by name; backend None is the composition."""
+    leaves: list[Any] = [None if t is None else t.detach().requires_grad_() for t in tensors]
+    output: Any
+    if backend is None:
+        output, h_n = composition(*leaves, **options)
+    else:
+        output, h_n = kernels.gated_scan(*leaves, final=want == "final", backend=backend, **options)
+    outputs = {"h_n": h_n} if want == "final" else {"output": output, "h_n": h_n}
+    given = {name: leaf for name, leaf in zip(GATED, leaves, strict=True) if leaf is not None}
+    grads = torch.autograd.grad(loss_of(outputs), list(given.values()), materialize_grads=True)
+    return {**{name: y.detach() for name, y in outputs.items()}, **dict(zip(given, grads, strict=True))}
+
+
+@EVERY
+@GATES
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(3, 66, 5), (4, 6, 67), (0, 4, 3), (2, 0, 5)], ids=str)
+def test_the_gated_scan_equals_the_composition(
+    backend: str, gate: bool, bias: bool, want: str, activation: str, shape: tuple[int, int, int]
+) -> None:
+    tensors, options = gated_problem(*shape, gate, bias, lengths=True)
+    options |= {"activation": activation, "reverse": gate, "want": want}
+    assert_close(gated_results(backend, tensors, **options), gated_results(None, tensors, **options))
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_the_gated_scan_in_other_dtypes_equals_the_composition(backend: str, want: str, dtype: torch.dtype) -> None:
+    tensors, options = gated_problem(3, 40, 70, lengths=True, dtype=dtype)
+    # each unit always on or always off: where a state is nearly 0, rounding b decides whether a gradient passes
+    tensors[GATED.index("bias")] = torch.tensor([16, -16], dtype=dtype).repeat(35)
+    options["permutation"] = torch.arange(70)
+    actual = gated_results(backend, tensors, want, **options)
+    expected = gated_results(None, [None if t is None else t.double() for t in tensors], want, **options)
+    rtol, atol = TOLERANCE[dtype]
+    for name, y in actual.items():
+        assert y.dtype == dtype
+        assert_close(y, expected[name], rtol=4 * rtol, atol=4 * atol * expected[name].abs().max().item(), check_dtype=False)
+
+
+@NATIVE
+def test_the_gated_scan_in_several_pieces_equals_the_composition(backend: str) -> None:
+    tensors, options = gated_problem(11, 130, 1030, lengths=True, dtype=torch.float64)  # 4 sequences at a time
+    assert_close(gated_results(backend, tensors, **options), gated_results(None, tensors, **options))
+
+
+@FAST
+@pytest.mark.parametrize("alone", ["z", "weight", "bias", "x", "gate_weight", "gate_bias", "h0"])
+def test_a_gradient_asked_for_alone_is_the_same(backend: str, alone: str) -> None:
+    tensors, options = gated_problem(3, 6, 5)
+    expected = gated_results(backend, tensors, **options)[alone]
+    leaf = tensors[GATED.index(alone)]
+    assert leaf is not None
+    leaf.requires_grad_()
+    output, h_n = kernels.gated_scan(*tensors, backend=backend, **options)
+    assert output is not None
+    assert_close(torch.autograd.grad(loss_of({"output": output, "h_n": h_n}), leaf)[0], expected)
+
+
+# ---- derivatives of derivatives
+
+
+def differentiable(backend: str, form: str, want: str, activation: str, lengths: bool) -> tuple[Any, tuple[Tensor, Tensor]]:
+    b, h0, options = problem(3, 3, 2, form, "random", lengths)
+    options |= {"activation": activation, "reverse": lengths, "backend": backend}
+    call = scan_final if want == "final" else scan_states
+    return lambda b, h0: call(b, h0, **options), (b.requires_grad_(), h0.requires_grad_())
+
+
+@FAST
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("lengths", [False, True], ids=["whole", "lengths"])
+def test_first_and_second_derivatives_are_those_of_finite_differences(
+    backend: str, form: str, want: str, activation: str, lengths: bool
+) -> None:
+    function, inputs = differentiable(backend, form, want, activation, lengths)
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@FAST
+@GATES
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+def test_derivatives_of_the_gated_scan_are_those_of_finite_differences(
+    backend: str, gate: bool, bias: bool, want: str, activation: str
+) -> None:
+    tensors, options = gated_problem(2, 3, 2, gate, bias)
+    options |= {"activation": activation, "final": want == "final", "backend": backend}
+
+    def function(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(y for y in kernels.gated_scan(*inputs, **options) if y is not None)
+
+    inputs: list[Any] = [None if t is None else t.requires_grad_() for t in tensors]
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@FAST
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, want: str, activation: str) -> None:
+    if want == "final" and activation == "tanh":
+        pytest.skip("tanh has no final-state operator: it keeps all states")
+    namespace = torch.ops.srnn if backend == "native" else torch.ops.srnn_torch
+    b, h0, options = problem(3, 70, 9, form, "random", lengths=True)
+    sequence = (options.get("ids"), options["permutation"], options["lengths"], True)
+    v, v0, g, g_n = torch.randn_like(b), torch.randn_like(h0), torch.randn(3, 70, 9).double(), torch.randn_like(h0)
+    if want == "final":
+        kept, grad = namespace.shuffle_scan_final(b, h0, *sequence)[1], None
+    else:
+        output, _, bits = namespace.shuffle_scan(b, h0, *sequence, activation)
+        kept, grad = output if activation == "tanh" else bits, g
+    db, dh0 = namespace.shuffle_scan_backward(grad, g_n, kept, b, *sequence)
+    s, s_n = namespace.shuffle_scan_tangent(v, v0, kept, *sequence)
+    along = (s_n * g_n).sum() + (0 if grad is None else (s * g).sum())
+    assert_close(along, (v * db).sum() + (v0 * dh0).sum())
+
+
+# ---- what PyTorch asks of an operator
+
+
+def scan_calls(name: str) -> Iterator[tuple[Any, ...]]:
+    """Arguments for `shuffle_scan`, its last-state form and their derivatives, of every kind that they take."""
+    for form, activation in product(("dense", "table"), kernels.ACTIVATIONS):
+        b, h0, options = problem(3, 5, 4, form, "random", lengths=form == "table")
+        sequence: tuple[Any, Any, Any, bool] = (
+            options.get("ids"),
+            options["permutation"],
+            options.get("lengths"),
+            form == "table",
+        )
+        output, _, bits = fallback.shuffle_scan(b, h0, *sequence, activation)
+        every = [output if activation == "tanh" else bits]
+        last = [fallback.shuffle_scan_final(b, h0, *sequence)[1]] if activation == "relu" else []
+        calls = {
+            "shuffle_scan": [(b, h0, *sequence, activation)],
+            "shuffle_scan_final": [(b, h0, *sequence)] if last else [],
+            "shuffle_scan_backward": [(torch.randn_like(output), h0, kept, b, *sequence) for kept in every]
+            + [(None, h0, kept, b, *sequence) for kept in every + last],
+            "shuffle_scan_tangent": [(b, h0, kept, *sequence) for kept in every + last],
+        }
+        yield from calls[name]
+
+
+def gated_calls(name: str) -> Iterator[tuple[Any, ...]]:
+    """The same for `gated_scan`."""
+    for gate, bias in product((True, False), repeat=2):
+        (*inputs, h0), options = gated_problem(3, 5, 4, gate, bias, lengths=True)
+        sequence = (options["permutation"], options["lengths"], gate)
+        bits, last = (
+            fallback.gated_scan(*inputs, h0, *sequence, "relu")[2],
+            fallback.gated_scan_final(*inputs, h0, *sequence)[1],
+        )
+        rest = (*inputs, *sequence, [bias, True, gate, not bias])
+        calls = {
+            "gated_scan": [(*inputs, h0, *sequence, activation) for activation in kernels.ACTIVATIONS],
+            "gated_scan_final": [(*inputs, h0, *sequence)],
+            "gated_scan_backward": [(torch.randn(3, 5, 4).double(), h0, bits, *rest), (None, h0, last, *rest)],
+        }
+        yield from calls[name]
+
+
+def opcheck(namespace: str, name: str, *utilities: str) -> None:
+    derivable = name != "gated_scan_backward"  # under create_graph the composition takes its place
+    calls = list(gated_calls(name) if name.startswith("gated") else scan_calls(name))
+    assert calls
+    for args in calls:
+        leaves = [a.clone().requires_grad_(derivable and a.is_floating_point()) if isinstance(a, Tensor) else a for a in args]
+        torch.library.opcheck(getattr(getattr(torch.ops, namespace), name), tuple(leaves), test_utils=utilities)
+
+
+OPERATORS = pytest.mark.parametrize(("namespace", "name"), list(product(ops.NAMESPACES, ops.SCHEMAS)))
+
+
+@OPERATORS
+def test_schema_autograd_and_fake_of_the_operator_are_right(namespace: str, name: str) -> None:
+    opcheck(namespace, name, "test_schema", "test_autograd_registration", "test_faketensor")
+
+
+@pytest.mark.slow
+@OPERATORS
+def test_the_operator_can_be_traced_with_dynamic_shapes(namespace: str, name: str) -> None:
+    opcheck(namespace, name, "test_aot_dispatch_dynamic")
+
+
+def compiled_forms(backend: str) -> Iterator[tuple[Any, list[Tensor]]]:
+    """Functions to compile, with the tensors that they take and want derivatives of."""
+    for form, want in FORMS:
+        b, h0, options = problem(3, 7, 5, form, "random", lengths=True)
+        call = scan_final if want == "final" else scan_states
+        yield lambda b, h0, call=call, options=options: call(b, h0, backend=backend, **options), [b, h0]
+    tensors, options = gated_problem(3, 7, 5)
+    yield lambda *tensors: kernels.gated_scan(*tensors, backend=backend, **options), [t for t in tensors if t is not None]
+
+
+def states_and_gradients(function: Any, tensors: list[Tensor]) -> list[Tensor]:
+    leaves = [t.detach().requires_grad_() for t in tensors]
+    outputs = function(*leaves)
+    outputs = dict(enumerate(outputs if isinstance(outputs, tuple) else (outputs,)))
+    return [*outputs.values(), *torch.autograd.grad(loss_of(outputs), leaves)]
+
+
+def assert_compiled_equals_eager(backend: str, compiler: str) -> None:
+    for function, tensors in compiled_forms(backend):
+        torch.compiler.reset()
+        compiled = torch.compile(function, fullgraph=True, backend=compiler)
+        assert_close(states_and_gradients(compiled, tensors), states_and_gradients(function, tensors))
+
+
+@FAST
+def test_a_compiled_graph_is_whole_and_equals_eager(backend: str) -> None:
+    assert_compiled_equals_eager(backend, "aot_eager")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # inductor's own
+@FAST
+def test_inductor_equals_eager(backend: str) -> None:
+    assert_compiled_equals_eager(backend, "inductor")
+
+
+class Scan(torch.nn.Module):
+    """`scan_states` as a module, to be exported."""
+
+    def __init__(self, backend: str) -> None:
+        super().__init__()
+        self.backend = backend
+
+    def forward(self, b: Tensor, h0: Tensor, ids: Tensor | None, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        return scan_states(b, h0, ids=ids, lengths=lengths, backend=self.backend)
+
+
+@FAST
+@pytest.mark.parametrize("form", ["dense", "table"])
+def test_an_exported_program_takes_any_batch_and_time(backend: str, form: str) -> None:
+    N, T = torch.export.Dim("N"), torch.export.Dim("T")
+    b, h0, options = problem(3, 7, 5, form, lengths=True)
+    dynamic = {"b": None if form == "table" else {0: N, 1: T}, "h0": {0: N}, "lengths": {0: N}}
+    dynamic["ids"] = {0: N, 1: T} if form == "table" else None
+    program = torch.export.export(
+        Scan(backend), (b, h0, options.get("ids"), options["lengths"]), dynamic_shapes=dynamic
+    ).module()
+    for shape in ((5, 80), (2, 2)):
+        b, h0, options = problem(*shape, 5, form, lengths=True)
+        args = b, h0, options.get("ids"), options["lengths"]
+        assert_close(program(*args), Scan("reference")(*args))
+
+
+@EVERY
+def test_nothing_changes_without_gradients_or_under_autocast(backend: str) -> None:
+    for function, tensors in compiled_forms(backend):
+        expected = function(*tensors)
+        for mode in (torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16)):
+            with mode:
+                assert_close(function(*tensors), expected, rtol=0, atol=0)
+
+
+@FAST
+def test_gradients_under_autocast_are_those_outside(backend: str) -> None:
+    for function, tensors in compiled_forms(backend):
+        tensors = [t.float() for t in tensors]
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            inside = states_and_gradients(function, tensors)
+        assert_close(inside, states_and_gradients(function, tensors), rtol=0, atol=0)
+
+
+# ---- bits, threads, memory
+
+
+@EXACT
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_chunks_that_carry_the_state_equal_the_whole_to_the_bit(
+    backend: str, form: str, want: str, activation: str, dtype: torch.dtype
+) -> None:
+    b, h0, options = problem(3, 20, 70, form, "random", dtype=dtype)
+    options |= {"activation": activation, "backend": backend}
+    ids = options.pop("ids", None)
+    parts = [slice(0, 7), slice(7, 8), slice(8, 20)]
+    arguments = [{"b": b, "ids": ids[:, part]} if form == "table" else {"b": b[:, part]} for part in parts]
+    whole, h = {"b": b, "ids": ids}, h0
+    if want == "final":
+        for part in arguments:
+            h = scan_final(h0=h, **part, **options)
+        assert torch.equal(h, scan_final(h0=h0, **whole, **options))
+        return
+    outputs = []
+    for part in arguments:
+        output, h = scan_states(h0=h, **part, **options)
+        outputs.append(output)
+    expected, h_n = scan_states(h0=h0, **whole, **options)
+    assert torch.equal(torch.cat(outputs, 1), expected)
+    assert torch.equal(h, h_n)
+
+
+@NATIVE
+@EVERY_FORM
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_any_number_of_threads_gives_the_same_bits(backend: str, form: str, want: str, dtype: torch.dtype) -> None:
+    b, h0, options = problem(37, 50, 130, form, "random", lengths=True, dtype=dtype)
+    expected = results(backend, b, h0, want, **options)
+    for threads in (2, 2, 3, 1):
+        torch.set_num_threads(threads)
+        assert_same_bits(results(backend, b, h0, want, **options), expected)
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("form", ["dense", "table", "gated"])
+def test_no_float_for_every_unit_and_step_is_kept(backend: str, want: str, form: str) -> None:
+    N, T, H = 2, 100, 640
+    saved: dict[int, int] = {}
+
+    def pack(t: Tensor) -> Tensor:
+        saved[t.untyped_storage().data_ptr()] = t.untyped_storage().nbytes()
+        return t
+
+    if form == "gated":
+        tensors, _ = gated_problem(N, T, H)
+        given = sum(t.requires_grad_().nbytes for t in tensors[:-1])
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            kernels.gated_scan(*tensors, final=want == "final", backend=backend)
+    else:
+        b, h0, options = problem(N, T, H, form)
+        given = options["ids"].nbytes if form == "table" else 0
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            shuffle_scan(b.requires_grad_(), h0, final=want == "final", backend=backend, **options)
+    bits, integers = N * T * H // 8, 4 * N * H
+    assert sum(saved.values()) <= given + (integers if want == "final" else bits) + 64
+
+
+@pytest.fixture
+def poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """New memory is full of NaN."""
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    torch.use_deterministic_algorithms(True)
+    assert torch.empty(3).isnan().all()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@FAST
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(4, 67, 70), (2, 0, 5)], ids=str)
+@pytest.mark.usefixtures("poisoned_memory")
+def test_no_element_of_a_result_is_left_unwritten(
+    backend: str, form: str, want: str, activation: str, shape: tuple[int, int, int]
+) -> None:
+    b, h0, options = problem(*shape, form, "random", lengths=True)
+    options |= {"activation": activation, "want": want}
+    assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options))
+
+
+@FAST
+@GATES
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("shape", [(4, 7, 70), (2, 0, 5), (0, 3, 4)], ids=str)
+@pytest.mark.usefixtures("poisoned_memory")
+def test_no_element_of_a_gated_result_is_left_unwritten(
+    backend: str, gate: bool, bias: bool, want: str, shape: tuple[int, int, int]
+) -> None:
+    tensors, options = gated_problem(*shape, gate, bias, lengths=True)
+    assert_close(gated_results(backend, tensors, want, **options), gated_results(None, tensors, want, **options))
+
+
+# ---- numbers that are large, small, or none
+
+
+@NATIVE
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("strange", [float("nan"), float("inf"), float("-inf")], ids=str)
+def test_what_is_not_finite_spreads_as_in_the_reference(
+    backend: str, form: str, want: str, activation: str, dtype: torch.dtype, strange: float
+) -> None:
+    b, h0, options = problem(6, 9, 70, form, "random", dtype=dtype)
+    h0.view(-1)[::53] = strange
+    b.view(-1)[::97] = strange
+    options |= {"activation": activation, "want": want}
+    assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options), equal_nan=True)
+
+
+@NATIVE
+@EVERY_FORM
+def test_a_gradient_that_is_not_finite_spreads_as_in_the_reference(backend: str, form: str, want: str) -> None:
+    b, h0, options = problem(3, 9, 70, form, "random")
+    found = []
+    for name in (backend, "reference"):
+        leaves = [b.clone().requires_grad_(), h0.clone().requires_grad_()]
+        y = shuffle_scan(*leaves, final=want == "final", backend=name, **options)
+        grad = torch.ones_like(y)
+        grad[0, ..., 3], grad[1, ..., 5], grad[2, ..., 7] = torch.tensor([float("nan"), float("inf"), float("-inf")])
+        found.append(torch.autograd.grad(y, leaves, grad))
+    assert_close(found[0], found[1], equal_nan=True)
+
+
+@FAST
+def test_values_behind_a_row_s_end_do_not_matter(backend: str) -> None:
+    for form, want in FORMS:
+        b, h0, options = problem(4, 70, 9, form, lengths=True)
+        expected = results(backend, b, h0, want, **options)
+        behind = torch.arange(70) >= options["lengths"][:, None]
+        if form == "table":
+            options["ids"][behind] = 5  # the row that is used nowhere else
+            b[5] = float("nan")
+        else:
+            b[behind] = float("nan")
+        assert_same_bits(results(backend, b, h0, want, **options), expected)
+
+
+@FAST
+def test_ten_thousand_steps_in_float32_are_accurate(backend: str) -> None:
+    b, h0 = torch.randn(2, 10_000, 5) + 0.01, torch.randn(2, 5)
+    actual = shuffle_scan(b, h0, backend=backend)
+    expected = shuffle_scan(b.double(), h0.double(), backend="reference")
+    assert expected.max() > 30  # a state that grew over thousands of steps
+    assert (actual - expected).abs().max() < 1e-5 * expected.max()
+
+
+@cache
+def long_problem(form: str, want: str) -> tuple[Tensor, Tensor, Options, Results]:
+    """10,000 steps whose states are exact in float32, so that all let the same gradients pass; with the reference's results."""
+    b, h0, options = problem(2, 10_000, 5, form)
+    b, h0 = (b * 64).round() / 64 + 2**-6, h0.abs().ceil()
+    return b, h0, options, results("reference", b, h0, want, **options)
+
+
+@FAST
+@pytest.mark.parametrize(("form", "want"), [("dense", "states"), ("table", "final")])
+def test_gradients_through_ten_thousand_steps_in_float32_are_accurate(backend: str, form: str, want: str) -> None:
+    b, h0, options, expected = long_problem(form, want)
+    for name, y in results(backend, b.float(), h0.float(), want, **options).items():
+        assert (y - expected[name]).abs().max() < 1e-5 * expected[name].abs().max().clamp(min=1)
+
+
+# ---- bad input
+
+
+B, H0 = torch.zeros(2, 3, 4), torch.zeros(2, 4)
+TABLE, IDS = torch.zeros(5, 4), torch.zeros(2, 3, dtype=torch.int64)
+IMPOSSIBLE: list[tuple[type, type, str, Options]] = [
+    (errors.ShapeError, ValueError, r"b must be \[N, T, H\].*\(2, 4\)", {"b": H0, "h0": None}),
+    (errors.ShapeError, ValueError, r"b must be \[N, T, H\].*\(4,\)", {"b": B[0, 0], "h0": None}),
+    (errors.ShapeError, ValueError, r"b must be \[N, T, H\].*\(1, 2, 3, 4\)", {"b": B[None]}),
+    (errors.ShapeError, ValueError, r"table \[V, H\].*\(2, 3, 4\)", {"ids": IDS}),
+    (errors.ShapeError, ValueError, r"ids \[N, T\].*\(3,\)", {"b": TABLE, "ids": IDS[0]}),
+    (errors.ShapeError, RuntimeError, r"h0 must be .*\(2, 4\).*\(2, 3\)", {"h0": H0[:, :3]}),
+    (errors.ShapeError, RuntimeError, r"h0 must be .*\(2, 4\).*\(4,\)", {"h0": H0[0]}),
+    (errors.ShapeError, RuntimeError, r"lengths must .*\(2,\).*\(3,\)", {"lengths": torch.tensor([1, 2, 3])}),
+    (errors.ShapeError, RuntimeError, r"permutation must .*\(4,\).*\(3,\)", {"permutation": torch.arange(3)}),
+    (errors.DtypeError, ValueError, "b must be float32.*int64", {"b": B.long(), "h0": H0.long()}),
+    (errors.DtypeError, ValueError, "h0 .*float32.*float64", {"h0": H0.double()}),
+    (errors.DtypeError, ValueError, "ids must be uint8, int32 or int64.*float32", {"b": TABLE, "ids": IDS.float()}),
+    (errors.DtypeError, ValueError, "ids must be uint8, int32 or int64.*int16", {"b": TABLE, "ids": IDS.short()}),
+    (errors.DtypeError, ValueError, "lengths must be int.*float32", {"lengths": torch.tensor([1.0, 2.0])}),
+    (errors.DtypeError, ValueError, "permutation must be int.*bool", {"permutation": torch.ones(4, dtype=torch.bool)}),
+    (errors.DeviceError, RuntimeError, "h0 must be on cpu.*meta", {"h0": H0.to("meta")}),
+    (errors.DeviceError, RuntimeError, "lengths must be on cpu.*meta", {"lengths": torch.tensor([1, 2], device="meta")}),
+    (errors.SettingError, ValueError, "activation.*'gelu'.*relu, tanh", {"activation": "gelu"}),
+    (errors.SymbolError, IndexError, "ids must be .*0 and 4.*-1", {"b": TABLE, "ids": IDS - 1}),
+    (errors.SymbolError, RuntimeError, "ids must be .*0 and 4.*5", {"b": TABLE, "ids": IDS.int() + 5}),
+    (errors.SymbolError, IndexError, "ids must be .*0 and 4.*255", {"b": TABLE, "ids": IDS.to(torch.uint8) + 255}),
+    (errors.LengthError, RuntimeError, "lengths must be .*0 and T = 3.*-1", {"lengths": torch.tensor([-1, 2])}),
+    (errors.LengthError, ValueError, "lengths must be .*0 and T = 3.*4", {"lengths": torch.tensor([0, 4])}),
+    (errors.SettingError, ValueError, "permutation must .*once", {"permutation": torch.tensor([0, 1, 2, 2])}),
+    (errors.SettingError, ValueError, "permutation must .*once", {"permutation": torch.tensor([0, 1, 2, 4])}),
+    (errors.SettingError, ValueError, "permutation must .*once", {"permutation": torch.tensor([0, 1, 2, -1])}),
+]
+
+
+@EVERY
+@pytest.mark.parametrize("final", [False, True], ids=["states", "final"])
+@pytest.mark.parametrize(("kind", "builtin", "message", "changes"), IMPOSSIBLE, ids=[case[2] for case in IMPOSSIBLE])
+def test_impossible_input_is_refused_in_one_line(
+    backend: str, final: bool, kind: type[Exception], builtin: type[Exception], message: str, changes: Options
+) -> None:
+    arguments: Options = {"b": B, "h0": H0, "final": final, "backend": backend} | changes
+    with pytest.raises(kind, match=message) as caught:
+        shuffle_scan(**arguments)
+    assert isinstance(caught.value, builtin)
+    assert "\n" not in str(caught.value)
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("kind", "message", "changes"),
+    [
+        (errors.ShapeError, r"z .*x .*agree.*\(2, 3, 3\).*\(2, 3\)", {"x": torch.zeros(2, 3)}),
+        (errors.ShapeError, r"z .*x .*agree.*\(2, 4, 2\)", {"x": torch.zeros(2, 4, 2)}),
+        (errors.ShapeError, r"weight must be \(4, 3\).*\(4, 5\)", {"weight": torch.zeros(4, 5)}),
+        (errors.ShapeError, r"bias must be \(4,\).*\(3,\)", {"bias": torch.zeros(3)}),
+        (errors.ShapeError, r"gate_weight must be \(4, 2\).*\(4, 1\)", {"gate_weight": torch.zeros(4, 1)}),
+        (errors.ShapeError, r"gate_bias must be \(4,\).*\(5,\)", {"gate_bias": torch.zeros(5)}),
+        (errors.ShapeError, r"h0 must be .*\(2, 4\).*\(3, 4\)", {"h0": torch.zeros(3, 4)}),
+        (errors.DtypeError, "weight .*float32.*float64", {"weight": torch.zeros(4, 3).double()}),
+        (errors.DtypeError, "x .*float32.*float64", {"x": torch.zeros(2, 3, 2).double()}),
+        (errors.DtypeError, "h0 .*float32.*float64", {"h0": torch.zeros(2, 4).double()}),
+        (errors.DeviceError, "weight .*cpu.*meta", {"weight": torch.zeros(4, 3, device="meta")}),
+        (errors.LengthError, "lengths must be .*T = 3.*4", {"lengths": torch.tensor([0, 4])}),
+        (errors.SettingError, "permutation must .*once", {"permutation": torch.zeros(4, dtype=torch.int64)}),
+        (errors.SettingError, "activation.*relu, tanh", {"activation": "step"}),
+    ],
+)
+def test_the_gated_scan_refuses_impossible_input(backend: str, kind: type[Exception], message: str, changes: Options) -> None:
+    tensors, _ = gated_problem(2, 3, 4, dtype=torch.float32)
+    arguments: Options = dict(zip(GATED, tensors, strict=True)) | {"backend": backend} | changes
+    with pytest.raises(kind, match=message):
+        kernels.gated_scan(**arguments)
+
+
+@FAST
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("ids", {"b": TABLE, "ids": IDS + 5}),
+        ("ids", {"b": TABLE, "ids": IDS - 1}),
+        ("lengths", {"lengths": torch.tensor([0, 4])}),
+        ("lengths", {"lengths": torch.tensor([-1, 3])}),
+    ],
+    ids=["ids above", "ids below", "lengths above", "lengths below"],
+)
+def test_a_compiled_graph_refuses_values_out_of_range(backend: str, name: str, changes: Options) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(shuffle_scan, fullgraph=True, backend="aot_eager")
+    arguments: Options = {"b": B, "h0": H0, "backend": backend} | changes
+    with pytest.raises(RuntimeError, match=f"{name} must be"):
+        compiled(**arguments)
+
+
+def test_a_wrong_backend_is_answered_with_the_list_of_right_ones() -> None:
+    with pytest.raises(errors.SettingError, match="no backend is called 'cuda'; there are auto, native, reference, torch"):
+        shuffle_scan(B, H0, backend="cuda")
+
+
+def test_a_backend_that_is_not_there_says_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "load_error", lambda: "no compiler was found; install one")
+    with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
+        shuffle_scan(B, H0, backend="native")
+
+
+def test_a_library_that_was_not_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "_C.so")
+    monkeypatch.setattr(native, "BUILD_ERROR", tmp_path / "_build_error.txt")
+    assert "pip install" in (native.load_error.__wrapped__() or "")
+    native.BUILD_ERROR.write_text("g++ was not found\n")
+    assert (native.load_error.__wrapped__() or "").startswith("g++ was not found;")

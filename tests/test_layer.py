@@ -1,0 +1,658 @@
+"""`SRNN` and `SRNNCell` against a plain loop of the paper's equations, and against the call of `nn.GRU`."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import srnn
+from srnn import SRNN, SRNNCell
+
+C, H, N, T, V = 3, 5, 4, 6, 7
+LENGTHS = [T, 0, 2, 4]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def numbers(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(shape, dtype=dtype, requires_grad=True)
+
+
+def layer(*args: Any, **settings: Any) -> Any:
+    return SRNN(*(args or (C, H)), **{"mlp": (4,), "batch_first": True, "dtype": torch.float64, **settings})
+
+
+# The equations, written for one row and one step at a time from nothing but the parameters.
+
+
+def equation_b(rnn: SRNN | SRNNCell, k: int, x: Tensor) -> Tensor:
+    """b(x) = f_r(x) * sigmoid(W_s x + b_s) of network k, for x [..., C]."""
+    parameters = dict(rnn.named_parameters())
+
+    def affine(name: str, x: Tensor) -> Tensor:
+        product = x @ parameters[f"b.{k}.{name}.weight"].T
+        return product + parameters[f"b.{k}.{name}.bias"] if rnn.bias else product
+
+    f_r = x
+    for i in range(len(rnn.mlp)):
+        f_r = affine(f"mlp.{2 * i}", f_r).clamp(min=0)
+    f_r = affine("linear", f_r)
+    return f_r * torch.sigmoid(affine("gate", x)) if rnn.gate else f_r
+
+
+def equation_P(rnn: SRNN | SRNNCell) -> Tensor:
+    """The permutation as a matrix."""
+    units = rnn.hidden_size
+    source = [(i + 1) % units for i in range(units)] if rnn.permutation is None else rnn.permutation.tolist()
+    P = torch.zeros(units, units, dtype=torch.float64)
+    P[range(units), source] = 1
+    return P
+
+
+def equations(rnn: SRNN, x: Tensor, hx: Tensor | None = None, lengths: list[int] | None = None) -> tuple[Tensor, Tensor]:
+    """What rnn(x, hx, lengths=lengths) must be for x [N, T, C]: row by row, h_t = sigma(P h_{t-1} + b(x_t)) step by step."""
+    P, sigma, directions = equation_P(rnn), getattr(torch, rnn.activation), 2 if rnn.bidirectional else 1
+    hx = x.new_zeros(rnn.num_layers * directions, len(x), rnn.hidden_size) if hx is None else hx
+    output, h_n = x.new_zeros(*x.shape[:2], directions * rnn.hidden_size), torch.zeros_like(hx)
+    for n, end in enumerate([x.shape[1]] * len(x) if lengths is None else lengths):
+        inputs = x[n, :end]
+        for first in range(0, len(hx), directions):
+            states = inputs.new_zeros(end, directions, rnn.hidden_size)
+            for d in range(directions):
+                h, b = hx[first + d, n], equation_b(rnn, first + d, inputs)
+                for t in reversed(range(end)) if d else range(end):
+                    h = states[t, d] = sigma(P @ h + b[t])
+                h_n[first + d, n] = h
+            inputs = states.flatten(1)
+        output[n, :end] = inputs
+    return output, h_n
+
+
+def assert_same(found: tuple[Tensor, ...], expected: tuple[Tensor, ...], leaves: list[Tensor]) -> None:
+    """The same values, and the same gradient of a random sum of them by every leaf."""
+    weights = [torch.randn_like(tensor) for tensor in expected]
+    gradients = []
+    for values in (found, expected):
+        total = torch.stack([(w * value).sum() for w, value in zip(weights, values, strict=True)]).sum()
+        gradients.append(torch.autograd.grad(total, leaves, materialize_grads=True))
+    assert_close((*found, *gradients[0]), (*expected, *gradients[1]))
+
+
+SETTINGS = [
+    {},
+    {"num_layers": 2},
+    {"bidirectional": True},
+    {"num_layers": 2, "bidirectional": True},
+    {"num_layers": 3, "bidirectional": True, "mlp": (4, 6)},
+    {"gate": False},
+    {"gate": False, "num_layers": 2, "bidirectional": True},
+    {"bias": False},
+    {"bias": False, "gate": False, "mlp": ()},
+    {"mlp": ()},
+    {"mlp": [3, 2, 8]},
+    {"activation": "tanh"},
+    {"activation": "tanh", "num_layers": 2, "bidirectional": True, "gate": False},
+    {"permutation": "identity"},
+    {"permutation": "random"},
+    {"permutation": torch.tensor([2, 0, 1, 4, 3]), "num_layers": 2, "bidirectional": True},
+    {"permutation": torch.tensor([1, 0, 2, 4, 3], dtype=torch.int32), "activation": "tanh"},
+]
+
+
+def describe(settings: object) -> str:
+    if isinstance(settings, dict):
+        return "-".join(f"{k}={v.tolist() if isinstance(v, Tensor) else v}" for k, v in settings.items()) or "default"
+    return str(settings)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=describe)
+def test_the_layer_is_the_equations(settings: dict[str, Any], lengths: list[int] | None) -> None:
+    rnn = layer(C, H, **settings)
+    x = numbers(N, T, C)
+    hx = numbers(len(rnn.b), N, H)
+    assert_same(rnn(x, hx, lengths=lengths), equations(rnn, x, hx, lengths), [x, hx, *rnn.parameters()])
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=describe)
+def test_an_alphabet_is_the_equations_of_what_its_symbols_stand_for(
+    settings: dict[str, Any], lengths: list[int] | None
+) -> None:
+    rnn = layer(C, H, **settings)
+    ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C)
+    hx = numbers(len(rnn.b), N, H)
+    found = rnn(ids, hx, lengths=lengths, alphabet=alphabet)
+    assert_same(found, equations(rnn, alphabet[ids], hx, lengths), [alphabet, hx, *rnn.parameters()])
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+@pytest.mark.parametrize("symbols", [False, True], ids=["real", "symbols"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=describe)
+def test_final_state_is_the_last_state_of_forward(settings: dict[str, Any], symbols: bool, lengths: list[int] | None) -> None:
+    rnn = layer(C, H, **settings)
+    alphabet = numbers(V, C) if symbols else None
+    x = torch.randint(0, V, (N, T)) if symbols else numbers(N, T, C)
+    hx = numbers(len(rnn.b), N, H)
+    h_n = rnn.final_state(x, hx, lengths=lengths, alphabet=alphabet)
+    expected = rnn(x, hx, lengths=lengths, alphabet=alphabet)[1]
+    assert_same((h_n,), (expected,), [hx, x if alphabet is None else alphabet, *rnn.parameters()])
+
+
+@pytest.mark.parametrize(("rows", "steps", "units"), [(1, 1, 1), (2, 4, 1), (2, 1, 6), (2, 9, 3), (3, 7, 7), (2, 0, 4)])
+@pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}, {"activation": "tanh"}], ids=describe)
+def test_any_number_of_rows_steps_and_units_will_do(settings: dict[str, Any], rows: int, steps: int, units: int) -> None:
+    rnn = layer(C, units, **settings)
+    x, hx = numbers(rows, steps, C), numbers(len(rnn.b), rows, units)
+    assert_same(rnn(x, hx), equations(rnn, x, hx), [x, hx, *rnn.parameters()])
+    assert_same((rnn.final_state(x, hx),), (equations(rnn, x, hx)[1],), [x, hx, *rnn.parameters()])
+    ids, alphabet = torch.randint(0, V, (rows, steps)), numbers(V, C)
+    assert_same(rnn(ids, hx, alphabet=alphabet), equations(rnn, alphabet[ids], hx), [alphabet, hx, *rnn.parameters()])
+
+
+@pytest.mark.parametrize("steps", [0, T])
+def test_no_rows_give_no_states_and_no_gradient(steps: int) -> None:
+    rnn = layer(C, H, num_layers=2, bidirectional=True)
+    x, ids, hx, alphabet = numbers(0, steps, C), torch.zeros(0, steps, dtype=torch.uint8), numbers(4, 0, H), numbers(V, C)
+    for (output, h_n), last in (
+        (rnn(x, hx, lengths=[]), rnn.final_state(x, hx)),
+        (rnn(ids, hx, alphabet=alphabet), rnn.final_state(ids, hx, alphabet=alphabet)),
+    ):
+        assert (output.shape, h_n.shape, last.shape) == ((0, steps, 2 * H), (4, 0, H), (4, 0, H))
+        (output.sum() + h_n.sum() + last.sum()).backward()
+    assert not any(leaf.grad is None or leaf.grad.any() for leaf in (x, hx, alphabet, *rnn.parameters()))
+
+
+def test_without_hx_the_state_starts_at_zero() -> None:
+    rnn = layer(C, H, num_layers=2, bidirectional=True)
+    x = numbers(N, T, C)
+    assert_same(rnn(x), equations(rnn, x), [x, *rnn.parameters()])
+    assert torch.equal(rnn.final_state(x), rnn.final_state(x, torch.zeros(4, N, H, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+def test_batch_first_only_says_where_the_batch_stands(lengths: list[int] | None) -> None:
+    rnn, other = layer(C, H, num_layers=2, bidirectional=True), layer(C, H, num_layers=2, bidirectional=True, batch_first=False)
+    other.load_state_dict(rnn.state_dict())
+    x, hx = numbers(N, T, C), numbers(4, N, H)
+    output, h_n = rnn(x, hx, lengths=lengths)
+    turned, turned_h_n = other(x.transpose(0, 1), hx, lengths=lengths)
+    assert_close(turned.transpose(0, 1), output)
+    assert_close(turned_h_n, h_n)
+    ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C)
+    output, h_n = rnn(ids, hx, lengths=lengths, alphabet=alphabet)
+    turned, turned_h_n = other(ids.T, hx, lengths=lengths, alphabet=alphabet)
+    assert_close(turned.transpose(0, 1), output)
+    assert_close(turned_h_n, h_n)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_one_sequence_needs_no_batch(batch_first: bool) -> None:
+    rnn = layer(C, H, num_layers=2, bidirectional=True, batch_first=batch_first)
+    x, hx, batch = numbers(T, C), numbers(4, H), 0 if batch_first else 1
+    output, h_n = rnn(x.unsqueeze(batch), hx[:, None])
+    assert_same(rnn(x, hx), (output.squeeze(batch), h_n[:, 0]), [x, hx, *rnn.parameters()])
+    assert_close(rnn.final_state(x, hx), h_n[:, 0])
+    output, h_n = rnn(x.unsqueeze(batch), hx[:, None], lengths=[4])
+    assert_same(rnn(x, hx, lengths=4), (output.squeeze(batch), h_n[:, 0]), [x, hx, *rnn.parameters()])
+    ids, alphabet = torch.randint(0, V, (T,)), numbers(V, C)
+    assert_same(rnn(ids, hx, alphabet=alphabet), rnn(alphabet[ids], hx), [alphabet, hx, *rnn.parameters()])
+
+
+def test_inputs_need_not_be_contiguous() -> None:
+    rnn = layer()
+    x, hx = numbers(C, 2 * T, N).permute(2, 1, 0)[:, ::2], numbers(N, 1, H).transpose(0, 1)
+    assert_same(rnn(x, hx), equations(rnn, x, hx), list(rnn.parameters()))
+    ids, alphabet = torch.randint(0, V, (T, 2 * N))[:, ::2].T, numbers(C, V).T
+    assert_same(rnn(ids, hx, alphabet=alphabet), equations(rnn, alphabet[ids], hx), list(rnn.parameters()))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+def test_symbols_may_be_of_any_of_three_integer_types(dtype: torch.dtype) -> None:
+    rnn = layer()
+    ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C)
+    assert_close(rnn(ids.to(dtype), alphabet=alphabet), rnn(alphabet[ids]))
+    assert_close(rnn.final_state(ids.to(dtype), alphabet=alphabet), rnn.final_state(alphabet[ids]))
+
+
+def test_gradients_reach_an_embedding_used_as_alphabet() -> None:
+    rnn, embedding = layer(C, H, bidirectional=True), nn.Embedding(V, C, dtype=torch.float64)
+    ids = torch.randint(0, V - 1, (N, T))  # the last symbol does not occur
+    rnn(embedding(ids))[0].square().sum().backward()
+    expected, embedding.weight.grad = embedding.weight.grad, None
+    rnn(ids, alphabet=embedding.weight)[0].square().sum().backward()
+    assert expected is not None
+    assert expected[:-1].abs().sum() > 0
+    assert_close(embedding.weight.grad, expected)
+
+
+def test_second_derivatives_exist() -> None:
+    rnn = layer(2, 3, num_layers=2, mlp=(3,))
+    x, hx = numbers(1, 3, 2), numbers(2, 1, 3)
+    assert torch.autograd.gradgradcheck(lambda x, hx: rnn(x, hx)[0], (x, hx))
+    assert torch.autograd.gradgradcheck(rnn.final_state, (x, hx))
+
+
+# Lengths and packed sequences.
+
+
+def test_each_row_of_a_padded_or_packed_batch_is_as_it_would_be_alone() -> None:
+    rnn = layer(C, H, num_layers=2, bidirectional=True)
+    lengths = [3, T, 1, 4]
+    x, hx = numbers(N, T, C), numbers(4, N, H)
+    packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+    output, h_n = rnn(x, hx, lengths=lengths)
+    packed_output, packed_h_n = rnn(packed, hx)
+    assert isinstance(packed_output, PackedSequence)
+    unpacked, found = pad_packed_sequence(packed_output, batch_first=True)
+    assert found.tolist() == lengths
+    for n, length in enumerate(lengths):
+        alone, alone_h_n = rnn(x[n, :length], hx[:, n])
+        for rows, last in ((output, h_n), (unpacked, packed_h_n)):
+            assert_close(rows[n, :length], alone)
+            assert_close(last[:, n], alone_h_n)
+            assert not rows[n, length:].any()
+    assert_same((unpacked, packed_h_n), (output, h_n), [x, hx, *rnn.parameters()])
+    assert_close(rnn.final_state(packed, hx), h_n)
+    assert_close(rnn.final_state(x, hx, lengths=lengths), h_n)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+@pytest.mark.parametrize("enforce_sorted", [True, False])
+def test_symbols_can_be_packed(enforce_sorted: bool, dtype: torch.dtype) -> None:
+    rnn, alphabet = layer(C, H, num_layers=2, bidirectional=True), numbers(V, C)
+    lengths = [5, 3, 2] if enforce_sorted else [3, 5, 2]
+    rows = [torch.randint(0, V, (length,), dtype=dtype) for length in lengths]
+    hx = numbers(4, 3, H)
+    output, h_n = rnn(pack_sequence(rows, enforce_sorted), hx, alphabet=alphabet)
+    expected, expected_h_n = rnn(pack_sequence([alphabet[row.long()] for row in rows], enforce_sorted), hx)
+    assert_same((output.data, h_n), (expected.data, expected_h_n), [alphabet, hx, *rnn.parameters()])
+
+
+@pytest.mark.parametrize("given", [torch.tensor(LENGTHS), torch.tensor(LENGTHS, dtype=torch.int16), LENGTHS, tuple(LENGTHS)])
+def test_lengths_may_be_a_tensor_or_a_sequence(given: Any) -> None:
+    rnn, x = layer(), numbers(N, T, C)
+    assert_close(rnn(x, lengths=given), equations(rnn, x, lengths=LENGTHS))
+
+
+def test_nothing_comes_from_or_goes_to_steps_beyond_the_length() -> None:
+    rnn = layer(C, H, num_layers=2, bidirectional=True)
+    clean, hx = numbers(N, T, C), numbers(4, N, H)
+    beyond = torch.arange(T) >= torch.tensor(LENGTHS)[:, None]
+    dirty = clean.detach().masked_fill(beyond[..., None], float("nan")).requires_grad_()
+    results = []
+    for x in (clean, dirty):
+        output, h_n = rnn(x, hx, lengths=LENGTHS)
+        assert not output[beyond].any()
+        assert torch.equal(h_n[:, 1], hx[:, 1])  # the row of length 0
+        gradient, *others = torch.autograd.grad(output.square().sum() + h_n.square().sum(), [x, hx, *rnn.parameters()])
+        assert not gradient[beyond].any()
+        results.append([output, h_n, gradient, *others])
+    assert_close(*results)
+    ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C)
+    assert_close(
+        rnn(ids.masked_fill(beyond, -1), hx, lengths=LENGTHS, alphabet=alphabet),
+        rnn(ids, hx, lengths=LENGTHS, alphabet=alphabet),
+    )
+
+
+# One step at a time.
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"num_layers": 3, "permutation": "random"}, {"activation": "tanh", "gate": False}], ids=describe
+)
+def test_steps_and_chunks_and_the_whole_agree(settings: dict[str, Any]) -> None:
+    rnn = layer(C, H, **settings)
+    x, hx = numbers(N, T, C), numbers(len(rnn.b), N, H)
+    leaves = [x, hx, *rnn.parameters()]
+
+    h, outputs = hx, []
+    for chunk in x.split([1, 3, 2], dim=1):
+        output, h = rnn(chunk, h)
+        outputs.append(output)
+    assert_same((torch.cat(outputs, dim=1), h), rnn(x, hx), leaves)
+
+    h, outputs = hx, []
+    for x_t in x.unbind(1):
+        h = rnn.step(x_t, h)
+        outputs.append(h[-1])
+    assert_same((torch.stack(outputs, dim=1), h), rnn(x, hx), leaves)
+
+    assert_close(rnn.step(x[:, 0]), rnn(x[:, :1])[1])
+    assert_close(rnn.step(x[0, 0], hx[:, 0]), rnn(x[0, :1], hx[:, 0])[1])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"gate": False, "bias": False},
+        {"mlp": ()},
+        {"activation": "tanh"},
+        {"permutation": "identity"},
+        {"permutation": "random"},
+    ],
+    ids=describe,
+)
+def test_the_cell_is_the_equation(settings: dict[str, Any]) -> None:
+    cell = SRNNCell(C, H, **{"mlp": (4, 2), "dtype": torch.float64, **settings})
+    x, h = numbers(N, C), numbers(N, H)
+    expected = getattr(torch, cell.activation)(h @ equation_P(cell).T + equation_b(cell, 0, x))
+    assert_same((cell(x, h),), (expected,), [x, h, *cell.parameters()])
+    assert_close(cell(x[0], h[0]), expected[0])
+    assert_close(cell(x), cell(x, torch.zeros_like(h)))
+
+
+def test_a_cell_and_a_layer_exchange_their_weights() -> None:
+    rnn, cell = layer(C, H, permutation="random"), SRNNCell(C, H, mlp=(4,), permutation="random", dtype=torch.float64)
+    cell.load_state_dict(rnn.state_dict())
+    x, h = numbers(N, C), numbers(N, H)
+    assert_close(cell(x, h), rnn.step(x, h[None])[0])
+
+
+# The place of nn.GRU.
+
+
+@pytest.mark.parametrize("given_hx", [False, True], ids=["zeros", "hx"])
+@pytest.mark.parametrize("form", ["batched", "unbatched", "packed", "packed unsorted"])
+@pytest.mark.parametrize("batch_first", [False, True], ids=["time first", "batch first"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_every_call_of_gru_gives_the_same_shapes(
+    num_layers: int, bidirectional: bool, batch_first: bool, form: str, given_hx: bool
+) -> None:
+    settings: dict[str, Any] = {"batch_first": batch_first, "bidirectional": bidirectional}
+    gru, rnn = nn.GRU(C, H, num_layers, **settings), SRNN(C, H, num_layers, **settings)
+    shape = (T, C) if form == "unbatched" else (N, T, C) if batch_first else (T, N, C)
+    x: Any = torch.randn(shape)
+    if form.startswith("packed"):
+        lengths = torch.tensor([T, 4, 4, 1] if form == "packed" else [4, 1, T, 4])
+        x = pack_padded_sequence(x, lengths, batch_first, enforce_sorted=form == "packed")
+    states = num_layers * (2 if bidirectional else 1)
+    hx = (torch.randn((states, H) if form == "unbatched" else (states, N, H)),) if given_hx else ()
+    (output, h_n), (expected, expected_h_n) = rnn(x, *hx), gru(x, *hx)
+    assert type(output) is type(expected)
+    assert h_n.shape == expected_h_n.shape
+    if isinstance(output, PackedSequence):
+        assert output.data.shape == expected.data.shape
+        assert_close(list(output[1:]), list(expected[1:]))
+    else:
+        assert output.shape == expected.shape
+
+
+def test_the_layer_has_the_attributes_and_methods_of_gru() -> None:
+    gru = nn.GRU(C, H, num_layers=2, bias=False, batch_first=True, dropout=0.25, bidirectional=True)
+    rnn = SRNN(C, H, num_layers=2, bias=False, batch_first=True, dropout=0.25, bidirectional=True)
+    for name in ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"):
+        assert getattr(rnn, name) == getattr(gru, name)
+    before = copy.deepcopy(rnn.state_dict())
+    rnn.flatten_parameters()
+    assert_close(dict(rnn.state_dict()), dict(before))
+    rnn.reset_parameters()
+    assert all((value != before[name]).any() for name, value in rnn.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ({"mlp": (32, 32, 32)}, 48_266 - 10_250),
+        ({"mlp": (32,)}, 64 + 1024 * 33 + 1024 * 2),
+        ({"mlp": (32,), "gate": False}, 64 + 1024 * 33),
+        ({"mlp": (32,), "bias": False}, 32 + 1024 * 32 + 1024),
+        ({"mlp": ()}, 2 * 1024 * 2),
+        ({"mlp": (), "bidirectional": True}, 2 * 2 * 1024 * 2),
+        ({"mlp": (), "num_layers": 2, "bidirectional": True}, 2 * 2 * 1024 * 2 + 2 * 2 * 1024 * 2049),
+        ({"mlp": (32,), "permutation": "random"}, 64 + 1024 * 33 + 1024 * 2),
+    ],
+    ids=describe,
+)
+def test_the_parameters_are_those_of_the_equations(settings: dict[str, Any], count: int) -> None:
+    assert sum(p.numel() for p in SRNN(1, 1024, **settings).parameters()) == count
+
+
+def test_weights_start_as_those_of_linear_do() -> None:
+    torch.manual_seed(1)
+    linears = [nn.Linear(C, 4), nn.Linear(4, 2), nn.Linear(2, H), nn.Linear(C, H)]
+    expected = [parameter for linear in linears for parameter in linear.parameters()]
+    for permutation in ("shift", "random"):  # the weights do not depend on it
+        torch.manual_seed(1)
+        assert_close(list(SRNN(C, H, mlp=(4, 2), permutation=permutation).parameters()), expected)
+
+
+# The permutation.
+
+
+def test_a_random_permutation_is_drawn_by_the_seed() -> None:
+    drawn = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        drawn.append(layer(C, 50, permutation="random").permutation)
+    assert sorted(drawn[0].tolist()) == list(range(50))
+    assert torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+@pytest.mark.parametrize("permutation", ["random", torch.tensor([4, 3, 2, 1, 0])], ids=["random", "given"])
+def test_the_state_dict_restores_the_permutation(permutation: str | Tensor) -> None:
+    rnn, other = layer(C, H, permutation=permutation), layer(C, H, permutation="random")
+    x = numbers(N, T, C)
+    assert not torch.equal(rnn.permutation, other.permutation)
+    file = io.BytesIO()
+    torch.save(rnn.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file))
+    assert torch.equal(rnn.permutation, other.permutation)
+    assert_close(other(x), rnn(x), rtol=0, atol=0)
+    with pytest.raises(RuntimeError, match="permutation"):
+        layer().load_state_dict(rnn.state_dict())
+
+
+def test_a_named_permutation_needs_no_place_in_the_state_dict() -> None:
+    for name in ("shift", "identity"):
+        assert "permutation" not in layer(C, H, permutation=name).state_dict()
+
+
+def test_identity_leaves_every_unit_in_its_place() -> None:
+    assert layer(C, H, permutation="identity").permutation.tolist() == list(range(H))
+
+
+def test_a_given_permutation_is_copied() -> None:
+    given = torch.tensor([4, 3, 2, 1, 0])
+    rnn = layer(C, H, permutation=given)
+    given[0] = 0
+    assert rnn.permutation.tolist() == [4, 3, 2, 1, 0]
+
+
+# Copies, devices, dtypes, modes.
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda rnn: pickle.loads(pickle.dumps(rnn))], ids=["deepcopy", "pickle"])
+def test_a_copy_of_the_layer_computes_the_same(copied: Callable[[SRNN], SRNN]) -> None:
+    rnn = layer(C, H, num_layers=2, bidirectional=True, permutation="random")
+    x = numbers(N, T, C)
+    other = copied(rnn)
+    assert_close(other(x), rnn(x), rtol=0, atol=0)
+    assert repr(other) == repr(rnn)
+    next(other.parameters()).data.zero_()
+    assert next(rnn.parameters()).any()
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (SRNN(C, H), "3, 5"),
+        (SRNN(1, 1024, mlp=(32, 32, 32), batch_first=True), "1, 1024, mlp=(32, 32, 32), batch_first=True"),
+        (
+            SRNN(C, H, 2, gate=False, activation="tanh", bias=False, dropout=0.5, permutation="random"),
+            "3, 5, num_layers=2, gate=False, activation='tanh', bias=False, dropout=0.5, permutation='random'",
+        ),
+        (SRNN(C, 2, mlp=[8], permutation=torch.tensor([1, 0])), "3, 2, mlp=(8,), permutation='given'"),
+        (SRNNCell(C, H), "3, 5"),
+        (SRNNCell(C, H, mlp=(8,), permutation="identity"), "3, 5, mlp=(8,), permutation='identity'"),
+    ],
+)
+def test_the_repr_names_what_is_not_default(module: nn.Module, expected: str) -> None:
+    assert module.extra_repr() == expected
+    assert repr(module).startswith(f"{type(module).__name__}(\n  {expected}\n")
+
+
+TOLERANCE: dict[torch.dtype, dict[str, Any]] = {
+    torch.bfloat16: {"rtol": 5e-2, "atol": 5e-2},
+    torch.float16: {"rtol": 1e-2, "atol": 1e-2},
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"activation": "tanh"}, {"num_layers": 2, "bidirectional": True}], ids=describe)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_half_precision_is_near_to_single(dtype: torch.dtype, settings: dict[str, Any]) -> None:
+    rnn = layer(C, H, **settings, dtype=dtype)
+    single = copy.deepcopy(rnn).float()
+    x, alphabet = numbers(N, T, C, dtype=dtype), numbers(V, C, dtype=dtype)
+    ids = torch.randint(0, V, (N, T))
+    for inputs in ({"input": x}, {"input": ids, "alphabet": alphabet}):
+        output, h_n = rnn(**inputs)
+        expected, expected_h_n = single(**{name: t.float() if t.is_floating_point() else t for name, t in inputs.items()})
+        assert output.dtype == h_n.dtype == rnn.final_state(**inputs).dtype == dtype
+        assert_close(output.float(), expected, **TOLERANCE[dtype])
+        assert_close(h_n.float(), expected_h_n, **TOLERANCE[dtype])
+        for parameters, result in ((rnn.parameters(), output), (single.parameters(), expected)):
+            for parameter in parameters:
+                parameter.grad = None
+            result.sum().backward()
+        for parameter, other in zip(rnn.parameters(), single.parameters(), strict=True):
+            assert parameter.grad is not None
+            assert other.grad is not None
+            assert (parameter.grad.float() - other.grad).norm() <= TOLERANCE[dtype]["rtol"] * (other.grad.norm() + 1)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_autocast_decides_the_dtype(dtype: torch.dtype) -> None:
+    rnn = layer(C, H, num_layers=2, mlp=(), dtype=torch.float32)
+    x, hx, alphabet = (numbers(*shape, dtype=torch.float32) for shape in ((N, T, C), (2, N, H), (V, C)))
+    ids = torch.randint(0, V, (N, T))
+    with torch.autocast("cpu", dtype=dtype):
+        found = [*rnn(x, hx), rnn.final_state(x, hx), rnn.step(x[:, 0], hx)]
+        found += [*rnn(ids, hx, alphabet=alphabet), rnn.final_state(ids, hx, alphabet=alphabet)]
+        found += [rnn(x.to(dtype), hx.double())[0]]
+    expected = [*rnn(x, hx), rnn.final_state(x, hx), rnn.step(x[:, 0], hx)]
+    expected += [*rnn(ids, hx, alphabet=alphabet), rnn.final_state(ids, hx, alphabet=alphabet), expected[0]]
+    assert {tensor.dtype for tensor in found} == {dtype}
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one.float(), other, **TOLERANCE[dtype])
+    gradients = torch.autograd.grad(found[0].sum() + found[4].sum(), [x, hx, alphabet, *rnn.parameters()])
+    assert {gradient.dtype for gradient in gradients} == {torch.float32}
+
+
+def test_autocast_leaves_double_precision_alone() -> None:
+    rnn, x = layer(C, H), numbers(N, T, C)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_close(rnn(x), rnn(x.detach()), rtol=0, atol=0)
+        assert rnn(x)[0].dtype == torch.float64
+
+
+def test_device_and_dtype_are_honoured() -> None:
+    rnn = layer(C, H, 2, bidirectional=True, permutation="random", device="meta", dtype=torch.float16)
+    assert {(p.device.type, p.dtype) for p in rnn.parameters()} == {("meta", torch.float16)}
+    assert rnn.permutation.device.type == "meta"
+    assert layer(C, H, permutation="random").half().permutation.dtype == torch.int64
+
+
+def test_the_layer_works_without_gradients() -> None:
+    rnn, x = layer(C, H, num_layers=2, bidirectional=True), numbers(N, T, C)
+    expected = rnn(x)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            assert_close(rnn(x), tuple(t.detach() for t in expected))
+            assert not rnn.final_state(x).requires_grad
+
+
+def test_dropout_acts_between_layers_in_training() -> None:
+    rnn = layer(C, H, num_layers=3, dropout=1.0)
+    top = layer(H, H)
+    top.load_state_dict({name.replace("b.2.", "b.0."): value for name, value in rnn.state_dict().items() if "b.2." in name})
+    x = numbers(N, T, C)
+    output, h_n = rnn(x)
+    assert_close(output, top(torch.zeros(N, T, H, dtype=torch.float64))[0])  # the layer below was dropped whole
+    assert_close(h_n[0], equations(rnn, x)[1][0])  # the inputs, and the states themselves, were not
+    assert_close(rnn.final_state(x), h_n)
+    assert_close(rnn.step(x[:, 0]), rnn(x[:, :1])[1])
+    rnn.dropout = 0.5
+    assert not torch.equal(rnn(x)[0], rnn(x)[0])
+    rnn.eval()
+    assert_close(rnn(x), equations(rnn, x))
+
+
+def test_dropout_without_a_second_layer_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"between layers.*dropout=0.5.*num_layers=1"):
+        SRNN(C, H, dropout=0.5)
+
+
+class Largest(TorchDispatchMode):
+    """Notes how many numbers the largest float tensor has that any operator gives back."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, Tensor) and tensor.is_floating_point():
+                self.numbers = max(self.numbers, tensor.untyped_storage().nbytes() // tensor.element_size())
+        return result
+
+
+@pytest.mark.parametrize("symbols", [False, True], ids=["real", "symbols"])
+def test_final_state_never_makes_a_float_tensor_of_all_states(symbols: bool) -> None:
+    rnn = layer(C, 16, dtype=torch.float32)
+    x = torch.randint(0, V, (N, 100)) if symbols else torch.randn(N, 100, C)
+    options = {"alphabet": numbers(V, C, dtype=torch.float32)} if symbols else {}
+    with Largest() as final:
+        rnn.final_state(x, **options).sum().backward()
+    assert 0 < final.numbers < N * 100 * 16
+    with Largest() as whole:
+        rnn(x, **options)
+    assert whole.numbers >= N * 100 * 16
+
+
+def test_the_layer_compiles_to_one_graph() -> None:
+    rnn = layer(C, H, permutation="random")
+
+    def everything(x: Tensor, ids: Tensor, alphabet: Tensor, hx: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+        h_n = rnn.final_state(ids, hx, alphabet=alphabet)
+        return *rnn(x, rnn.step(x[:, 0], h_n), lengths=lengths), h_n
+
+    compiled = torch.compile(everything, fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows, steps in ((N, T), (N + 1, 2 * T)):
+        x, ids, alphabet, hx = numbers(rows, steps, C), torch.randint(0, V, (rows, steps)), numbers(V, C), numbers(1, rows, H)
+        arguments = (x, ids, alphabet, hx, torch.tensor([*LENGTHS, 2 * T][:rows]))
+        assert_same(compiled(*arguments), everything(*arguments), [x, alphabet, hx, *rnn.parameters()])
+
+
+def test_the_layer_exports_with_any_batch_and_time() -> None:
+    rnn = layer(C, H, num_layers=2, bidirectional=True)
+    rows, steps = torch.export.Dim("rows"), torch.export.Dim("steps")
+    shapes = {"input": {0: rows, 1: steps}, "hx": {1: rows}, "lengths": {0: rows}}
+    options = {"hx": numbers(4, N, H), "lengths": torch.tensor(LENGTHS)}
+    exported = torch.export.export(rnn, (numbers(N, T, C),), options, dynamic_shapes=shapes).module()
+    x, hx, lengths = numbers(2, 9, C), numbers(4, 2, H), torch.tensor([9, 3])
+    assert_close(exported(x, hx=hx, lengths=lengths), rnn(x, hx, lengths=lengths))
+
+
+def test_importing_prints_nothing() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", "import srnn"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    assert set(srnn.__all__) == {"SRNN", "SRNNCell", "shuffle_scan"}
+    assert srnn.__version__

@@ -1,0 +1,35 @@
+"""The README's code is run, block by block, and its first example comes early."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+BLOCKS = [
+    (TEXT.count("\n", 0, match.start(1)) + 1, match[1]) for match in re.finditer(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+]
+
+
+@pytest.mark.parametrize(("line", "code"), BLOCKS, ids=[f"line {line}" for line, _ in BLOCKS])
+def test_block_runs_by_itself(line: int, code: str) -> None:
+    # Blank lines in front make a traceback name the README's own line.
+    exec(compile("\n" * (line - 1) + code, README, "exec"), {})
+
+
+def test_every_python_block_was_found() -> None:
+    assert len(BLOCKS) == TEXT.count("```python") >= 4
+
+
+def test_first_example_ends_before_line_40() -> None:
+    line, code = BLOCKS[0]
+    assert line + code.count("\n") < 40
+
+
+def test_tree_names_files_that_exist() -> None:
+    tree = re.search(r"^```\nsrnn/\n(.*?)^```$", TEXT, re.M | re.S)
+    assert tree is not None
+    names = re.findall(r"^  (\S+)", tree[1], re.M)
+    assert len(names) >= 8
+    assert [name for name in names if not (README.parent / "srnn" / name).exists()] == []
