@@ -11,6 +11,7 @@ from rich.table import Table
 from torch import Tensor
 
 import srnn
+from srnn import kernels
 from srnn.kernels import BACKENDS, gated_scan, native, scan_final, scan_states
 
 # What rounding may do to 40 steps. The reference and a right backend add in float64 in another order at most.
@@ -25,11 +26,10 @@ ABOUT = {
 def examine() -> dict[str, Any]:
     """Everything `srnn doctor` knows, as plain values; `healthy` is false when a backend differs from the reference."""
     backends = {name: _examine_backend(name) for name in ABOUT}
-    wish = os.environ.get("SRNN_BACKEND")
-    problem = None
-    if wish is not None and wish not in BACKENDS:
+    wish, problem = kernels.DEFAULT, None
+    if wish not in BACKENDS:
         problem = f"SRNN_BACKEND={wish} names no backend; there are {', '.join(BACKENDS)}"
-    elif wish in backends and not backends[wish]["available"]:
+    elif wish != "auto" and not backends[wish]["available"]:
         problem = f"SRNN_BACKEND={wish} asks for a backend that is not available"
     usual = "native" if backends["native"]["available"] else "torch"
     return {
@@ -41,7 +41,7 @@ def examine() -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backends": backends,
-        "auto": None if problem else usual if wish in (None, "auto") else wish,
+        "auto": None if problem else usual if wish == "auto" else wish,
         "SRNN_BACKEND": wish,
         "problem": problem,
         "healthy": problem is None and all(backend["equals_reference"] is not False for backend in backends.values()),
@@ -78,7 +78,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     if found["problem"] is not None:
         console.print(f"[red]{found['problem']}[/red]", highlight=False)
         return
-    wish = "" if found["SRNN_BACKEND"] is None else f" (SRNN_BACKEND={found['SRNN_BACKEND']})"
+    wish = "" if found["SRNN_BACKEND"] == "auto" else f" (SRNN_BACKEND={found['SRNN_BACKEND']})"
     console.print(f"On a CPU, [bold]auto[/bold] runs [bold]{found['auto']}[/bold]{wish}.", highlight=False)
 
 

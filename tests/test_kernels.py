@@ -34,17 +34,8 @@ def backend_param(name: str) -> Any:
 FAST = pytest.mark.parametrize("backend", [backend_param("native"), backend_param("torch")])
 NATIVE = pytest.mark.parametrize("backend", [backend_param("native")])
 EXACT = pytest.mark.parametrize("backend", [backend_param("native"), "reference"])
+NAMESPACE = {"native": torch.ops.srnn, "torch": torch.ops.srnn_torch}
 EVERY = pytest.mark.parametrize("backend", [backend_param("native"), "torch", "reference"])
-
-
-@pytest.fixture(autouse=True)
-def _same_every_time() -> Iterator[None]:
-    """The same numbers in every run; one thread, because threads cost more than they bring at these sizes."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
 
 
 def order_of(name: str, H: int) -> Tensor | None:
@@ -381,24 +372,46 @@ def test_derivatives_of_the_gated_scan_are_those_of_finite_differences(
 
 
 @FAST
-@EVERY_FORM
-@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
-def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, want: str, activation: str) -> None:
-    if want == "final" and activation == "tanh":
-        pytest.skip("tanh has no final-state operator: it keeps all states")
-    namespace = torch.ops.srnn if backend == "native" else torch.ops.srnn_torch
+@pytest.mark.parametrize("form", ["dense", "table"])
+@pytest.mark.parametrize("kind", ["bits", "last zeros", "states of tanh"])
+def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, kind: str) -> None:
+    namespace = NAMESPACE[backend]
     b, h0, options = problem(3, 70, 9, form, "random", lengths=True)
     sequence = (options.get("ids"), options["permutation"], options["lengths"], True)
-    v, v0, g, g_n = torch.randn_like(b), torch.randn_like(h0), torch.randn(3, 70, 9).double(), torch.randn_like(h0)
-    if want == "final":
+    v, v0, g_n = torch.randn_like(b), torch.randn_like(h0), torch.randn_like(h0)
+    grad: Tensor | None = torch.randn(3, 70, 9).double()
+    if kind == "last zeros":
         kept, grad = namespace.shuffle_scan_final(b, h0, *sequence)[1], None
+    elif kind == "bits":
+        kept = namespace.shuffle_scan(b, h0, *sequence, "relu")[2]
     else:
-        output, _, bits = namespace.shuffle_scan(b, h0, *sequence, activation)
-        kept, grad = output if activation == "tanh" else bits, g
+        kept = namespace.shuffle_scan(b, h0, *sequence, "tanh")[0]
     db, dh0 = namespace.shuffle_scan_backward(grad, g_n, kept, b, *sequence)
     s, s_n = namespace.shuffle_scan_tangent(v, v0, kept, *sequence)
-    along = (s_n * g_n).sum() + (0 if grad is None else (s * g).sum())
+    along = (s_n * g_n).sum() + (0 if grad is None else (s * grad).sum())
     assert_close(along, (v * db).sum() + (v0 * dh0).sum())
+
+
+@FAST
+@pytest.mark.parametrize("H", [1, 63, 64, 130])
+def test_what_is_kept_for_the_derivative_is_as_described(backend: str, H: int) -> None:
+    b, h0, options = problem(4, 9, H, order="random", lengths=True)
+    sequence = (None, options["permutation"], options["lengths"], True)
+    output, _, bits = NAMESPACE[backend].shuffle_scan(b, h0, *sequence, "relu")
+    expected = torch.zeros(4, 9, (H + 63) // 64 * 8, dtype=torch.uint8)
+    for unit in range(H):
+        group, k, byte = unit // 64, unit % 64 // 8, unit % 8
+        expected[..., 8 * group + byte] += (output[..., unit] > 0).to(torch.uint8) << k
+    assert torch.equal(bits, expected)
+    last = NAMESPACE[backend].shuffle_scan_final(b, h0, *sequence)[1]
+    assert last.dtype == torch.int32
+    for n, length in enumerate(options["lengths"].tolist()):
+        place = torch.arange(H)  # follow each unit from the last step back until it was zero
+        seen = torch.zeros(H, dtype=torch.int32)
+        for step in range(length, 0, -1):
+            seen = torch.where((seen == 0) & (output[n, length - step, place] == 0), step, seen)
+            place = options["permutation"][place]
+        assert torch.equal(last[n], seen.int())
 
 
 # ---- what PyTorch asks of an operator
@@ -417,7 +430,7 @@ def scan_calls(name: str) -> Iterator[tuple[Any, ...]]:
         output, _, bits = fallback.shuffle_scan(b, h0, *sequence, activation)
         every = [output if activation == "tanh" else bits]
         last = [fallback.shuffle_scan_final(b, h0, *sequence)[1]] if activation == "relu" else []
-        calls = {
+        calls: dict[str, list[tuple[Any, ...]]] = {
             "shuffle_scan": [(b, h0, *sequence, activation)],
             "shuffle_scan_final": [(b, h0, *sequence)] if last else [],
             "shuffle_scan_backward": [(torch.randn_like(output), h0, kept, b, *sequence) for kept in every]

@@ -7,9 +7,8 @@ import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-BLOCKS = [
-    (TEXT.count("\n", 0, match.start(1)) + 1, match[1]) for match in re.finditer(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
-]
+FOUND = re.finditer(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
+BLOCKS = [(TEXT.count("\n", 0, block.start(1)) + 1, block[1]) for block in FOUND]
 
 
 @pytest.mark.parametrize(("line", "code"), BLOCKS, ids=[f"line {line}" for line, _ in BLOCKS])

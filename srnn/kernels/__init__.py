@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from srnn.errors import BackendError, DeviceError, DtypeError, LengthError, SettingError, ShapeError, SymbolError, one_of
-from srnn.kernels import native, ops, reference
+from srnn.kernels import fallback, native, ops, reference
 
 __all__ = ["ACTIVATIONS", "BACKENDS", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
 
@@ -73,7 +73,7 @@ def scan_states(
     namespace = _namespace(backend, b)
     _check(b, h0, ids, permutation, lengths, activation)
     if namespace is None:
-        ops.fallback._Walk(b, ids, permutation, lengths, reverse)
+        fallback.check_values(b, ids, permutation, lengths)
         return reference.shuffle_scan(b, h0, ids, permutation, lengths, reverse, activation)
     output, h_n, _ = _call(namespace.shuffle_scan, b, h0, ids, permutation, lengths, reverse, activation)
     return output, h_n
@@ -125,8 +125,8 @@ def gated_scan(
     _check_gated(*inputs, h0, lengths, permutation, activation)
     sequence = (permutation, lengths, reverse)
     if namespace is None:
-        b = ops.fallback.input_drive(*inputs)
-        ops.fallback._Walk(b, None, permutation, lengths, reverse)
+        b = fallback.input_drive(*inputs)
+        fallback.check_values(b, None, permutation, lengths)
         output, h_n = reference.shuffle_scan(b, h0, None, *sequence, activation)
         return None if final else output, h_n
     if final and activation == "relu":

@@ -366,11 +366,14 @@ struct Drive {
     const Tensor inputs = rows(x, n0 * T, count * T);
     if (gate_weight && !few) mm_out(rows(q, 0, count * T), inputs, turned(*gate_weight));
     Gate gate{};
+    gate.made = !gate_weight ? Made::without_gate : few ? Made::with_few_inputs : Made::by_products;
     gate.bias = data(bias);
     gate.gate_bias = data(gate_bias);
     gate.r = data(r);
-    if (gate_weight && !few) gate.q = data(q);
-    if (few) gate.x = data(inputs), gate.gate_weight = data(gate_weight), gate.C = x.size(1);
+    gate.q = data(q);
+    gate.x = data(inputs);
+    gate.gate_weight = data(gate_weight);
+    gate.C = few ? x.size(1) : 0;
     return gate;
   }
 };

@@ -31,11 +31,13 @@ struct Input {
 };
 
 // b = (r + c) * sigmoid(q + e), made of two products r and q that are already there; the derivative overwrites them. With few
-// inputs q = x U^T costs less than to store and load it: then q is null and x and U are given.
+// inputs q = x U^T costs less to make in place than to store and load.
+enum class Made { no, without_gate, by_products, with_few_inputs };
 constexpr int64_t kFew = 4;
 struct Gate {
+  Made made;                     // no: b is read from memory
   const void *bias, *gate_bias;  // [H] or null
-  void *r, *q;                   // [N, T, H]; q null: no gate, or few inputs
+  void *r, *q;                   // [N, T, H]
   const void *x, *gate_weight;   // few inputs: [N, T, C] and [H, C]
   int64_t C;
   void *bias_sum, *gate_sum;     // derivative: [N, H] in the state's type, sums over time
@@ -44,7 +46,7 @@ struct Gate {
 
 struct Forward {
   Sequence sequence;
-  Input input;      // used when gate.r is null
+  Input input;
   Gate gate;
   bool tanh;
   const void* h0;   // [N, H]
@@ -70,7 +72,7 @@ struct Backward {
   void* table;         // [V, stride] in the state's type, added to, or null
   int64_t table_stride;
   const int32_t* ids;
-  Gate gate;           // used when gate.r is not null
+  Gate gate;
   void* dh0;           // [N, H]
 };
 

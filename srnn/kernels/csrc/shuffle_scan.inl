@@ -179,6 +179,7 @@ template <class T> struct Plain {
 template <class T, bool few> struct Gated {
   typedef State<T> S;
   typedef typename Wide<S>::vec vec;
+  const bool open_gate;  // no gate: the second factor is 1
   T *r_row, *q_row;
   const T *r, *q;
   const S *c, *e, *u;
@@ -186,7 +187,9 @@ template <class T, bool few> struct Gated {
   T r_tail[kLanes], q_tail[kLanes];
   const int64_t width, C;
   Scratch<S> constants;  // c, e and the columns of U, each padded
-  template <class A> Gated(const A& a, int64_t H) : width(Row<S>::size(H)), C(few ? a.gate.C : 0), constants((2 + C) * width) {
+  template <class A>
+  Gated(const A& a, int64_t H)
+      : open_gate(a.gate.made == Made::without_gate), width(Row<S>::size(H)), C(few ? a.gate.C : 0), constants((2 + C) * width) {
     if (a.gate.bias) load_units(constants.memory, static_cast<const T*>(a.gate.bias), H);
     if (a.gate.gate_bias) load_units(constants.memory + width, static_cast<const T*>(a.gate.gate_bias), H);
     for (int64_t i = 0; i < C * H; ++i)
@@ -195,12 +198,12 @@ template <class T, bool few> struct Gated {
   template <class A> INLINE void start(const A& a, int64_t n, int64_t t) {
     const int64_t row = n * a.sequence.T + t;
     r_row = static_cast<T*>(a.gate.r) + row * a.sequence.H;
-    q_row = a.gate.q ? static_cast<T*>(a.gate.q) + row * a.sequence.H : nullptr;
+    if (!few && !open_gate) q_row = static_cast<T*>(a.gate.q) + row * a.sequence.H;
     if constexpr (few) for (int64_t l = 0; l < C; ++l) x[l] = vec{} + static_cast<const T*>(a.gate.x)[row * C + l];
   }
   INLINE void group(int64_t i, int64_t w) {
     r = w == kLanes ? r_row + i : padded(r_row + i, w, r_tail);
-    if (q_row) q = w == kLanes ? q_row + i : padded(q_row + i, w, q_tail);
+    if (!few && !open_gate) q = w == kLanes ? q_row + i : padded(q_row + i, w, q_tail);
     c = constants.memory + i;
     e = constants.memory + width + i;
     u = constants.memory + 2 * width + i;
@@ -212,7 +215,7 @@ template <class T, bool few> struct Gated {
     else y += load(q + j);
     return sigmoid(y);
   }
-  INLINE vec b(int64_t j) { return few || q_row ? value(j) * open(j) : value(j); }
+  INLINE vec b(int64_t j) { return open_gate ? value(j) : value(j) * open(j); }
 };
 
 template <class T, class Source, bool tanh, bool final> void forward_rows(const Forward& f, int64_t n0, int64_t n1) {
@@ -296,8 +299,8 @@ template <class T, class Source> void forward_from(const Forward& f, int64_t n0,
 }
 template <class T> void forward(const Forward& f, int64_t n0, int64_t n1) {
   if constexpr (sizeof(T) == 4)
-    if (f.gate.x) return forward_from<T, Gated<T, true>>(f, n0, n1);
-  if (f.gate.r) return forward_from<T, Gated<T, false>>(f, n0, n1);
+    if (f.gate.made == Made::with_few_inputs) return forward_from<T, Gated<T, true>>(f, n0, n1);
+  if (f.gate.made != Made::no) return forward_from<T, Gated<T, false>>(f, n0, n1);
   return forward_from<T, Plain<T>>(f, n0, n1);
 }
 
@@ -372,7 +375,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
           if (gated) {
             S* sum = sums.memory + i + 8 * j;
             vec dr = d;
-            if (few || gate.q_row) {
+            if (!gate.open_gate) {
               const vec o = gate.open(8 * j);
               const vec dq = d * gate.value(8 * j) * o * (1 - o);
               dr = d * o;
@@ -388,7 +391,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
           if (sink == Sink::dense) store_units(db + i, now.at + i, w);
           if (gated) {
             __builtin_memcpy(gate.r_row + i, gate.r_tail, w * sizeof(T));
-            if (gate.q_row) __builtin_memcpy(gate.q_row + i, gate.q_tail, w * sizeof(T));
+            if (!few && !gate.open_gate) __builtin_memcpy(gate.q_row + i, gate.q_tail, w * sizeof(T));
           }
         }
       }
@@ -414,9 +417,9 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
     if (gated) {
       const int64_t rest = (s.T - length) * H * sizeof(T), at = (n * s.T + length) * H;
       if (rest) __builtin_memset(static_cast<T*>(f.gate.r) + at, 0, rest);
-      if (rest && f.gate.q) __builtin_memset(static_cast<T*>(f.gate.q) + at, 0, rest);
+      if (rest && !few && !gate.open_gate) __builtin_memset(static_cast<T*>(f.gate.q) + at, 0, rest);
       __builtin_memcpy(static_cast<S*>(f.gate.bias_sum) + n * H, sums.memory, H * sizeof(S));
-      if (few || f.gate.q) __builtin_memcpy(static_cast<S*>(f.gate.gate_sum) + n * H, sums.memory + size, H * sizeof(S));
+      if (!gate.open_gate) __builtin_memcpy(static_cast<S*>(f.gate.gate_sum) + n * H, sums.memory + size, H * sizeof(S));
       if (few) for (int64_t l = 0; l < gate.C; ++l)
         __builtin_memcpy(static_cast<S*>(f.gate.weight_sum) + (n * gate.C + l) * H, sums.memory + (2 + l) * size, H * sizeof(S));
     }
@@ -425,8 +428,8 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
 
 template <class T, Kept kept> void backward_into(const Backward& f, int64_t n0, int64_t n1) {
   if constexpr (sizeof(T) == 4 && kept != Kept::states)
-    if (f.gate.x) return backward_rows<T, kept, Sink::few>(f, n0, n1);
-  if (f.gate.r) return backward_rows<T, kept, Sink::gate>(f, n0, n1);
+    if (f.gate.made == Made::with_few_inputs) return backward_rows<T, kept, Sink::few>(f, n0, n1);
+  if (f.gate.made != Made::no) return backward_rows<T, kept, Sink::gate>(f, n0, n1);
   if constexpr (kept != Kept::last_zero)  // for a last state from a table there is table_backward
     if (f.table) return backward_rows<T, kept, Sink::table>(f, n0, n1);
   return backward_rows<T, kept, Sink::dense>(f, n0, n1);
