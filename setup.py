@@ -48,15 +48,15 @@ class BuildKernel(kernel_build):
     """Builds the library, or says why not; never fails the installation."""
 
     def run(self) -> None:
-        library = Path(self.get_ext_fullpath("srnn._C"))  # in the source tree when installed with -e
-        note = library.with_name("_build_error.txt")
+        package = Path(self.get_ext_fullpath("srnn._C")).parent  # the source tree itself when installed with -e
+        library, note = package / "_C.so", package / "_build_error.txt"
         note.unlink(missing_ok=True)
         try:
             super().run()
         except Exception as error:  # whatever it was: the package works without the library
             reason = why(error)
-            library.unlink(missing_ok=True)
-            note.parent.mkdir(parents=True, exist_ok=True)
+            library.unlink(missing_ok=True)  # of an earlier build
+            package.mkdir(parents=True, exist_ok=True)
             note.write_text(reason + "\n")
             self.extensions = []
             print(f"srnn: installed without its compiled kernel: {reason}", file=sys.stderr)

@@ -10,7 +10,7 @@ class SRNNError(Exception):
     """Anything `srnn` refuses to do; a traceback of any other class is a bug of ours."""
 
 
-# nn.GRU raises ValueError for a wrong rank or dtype of the input, RuntimeError for a wrong size or for a wrong hx: these are both.
+# nn.GRU raises ValueError for a wrong rank or dtype of the input, RuntimeError for a wrong size or a wrong hx: these are both.
 class ShapeError(SRNNError, ValueError, RuntimeError):
     """A tensor whose shape does not fit."""
 

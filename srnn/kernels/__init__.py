@@ -24,7 +24,7 @@ _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _INTEGERS = (torch.uint8, torch.int32, torch.int64)
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
 
-native.load_error()  # loads it, once
+NATIVE_ERROR = native.load_error()  # loads the library; a constant, so that a compiled graph need not ask
 DEFAULT = os.environ.get("SRNN_BACKEND", "auto")
 if DEFAULT not in BACKENDS:
     raise one_of("backend ($SRNN_BACKEND)", DEFAULT, BACKENDS)
@@ -49,13 +49,15 @@ def shuffle_scan(
     lengths [N]: states from a row's length on are 0 and carry no gradient. reverse: each row runs from its last valid step to
     its first. `final` with ReLU keeps one integer per unit for the derivative, and nothing that grows with T.
     """
-    rows = b.shape[0] if ids is None else ids.shape[0]
-    if h0 is None and b.dim() >= 2:
-        h0 = b.new_zeros(rows, b.shape[-1])
-    options = {"ids": ids, "permutation": permutation, "lengths": lengths, "reverse": reverse, "activation": activation}
+    if h0 is None:
+        h0 = b.new_zeros(b.shape[0] if ids is None else ids.shape[0], b.shape[-1])
     if final:
-        return scan_final(b, h0, backend=backend, **options)
-    return scan_states(b, h0, backend=backend, **options)[0]
+        return scan_final(
+            b, h0, ids=ids, permutation=permutation, lengths=lengths, reverse=reverse, activation=activation, backend=backend
+        )
+    return scan_states(
+        b, h0, ids=ids, permutation=permutation, lengths=lengths, reverse=reverse, activation=activation, backend=backend
+    )[0]
 
 
 def scan_states(
@@ -93,10 +95,12 @@ def scan_final(
     """The state after each row's last step [N, H]; for ReLU without ever holding the states."""
     namespace = _namespace(backend, b)
     if namespace is None or activation != "relu":
-        sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reverse": reverse}
-        return scan_states(b, h0, **sequence, activation=activation, backend=backend)[1]
+        return scan_states(
+            b, h0, ids=ids, permutation=permutation, lengths=lengths, reverse=reverse, activation=activation, backend=backend
+        )[1]
     _check(b, h0, ids, permutation, lengths, activation)
-    return _call(namespace.shuffle_scan_final, b, h0, ids, permutation, lengths, reverse)[0]
+    h_n: Tensor = _call(namespace.shuffle_scan_final, b, h0, ids, permutation, lengths, reverse)[0]
+    return h_n
 
 
 def gated_scan(
@@ -141,15 +145,15 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
         raise one_of("backend", backend, BACKENDS)
     chosen = DEFAULT if backend == "auto" else backend
     if chosen == "native":
-        if (reason := native.load_error()) is not None:
-            raise BackendError(f"backend 'native' is not available: {reason}")
+        if NATIVE_ERROR is not None:
+            raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
         if tensor.device.type != "cpu":
             raise BackendError(f"backend 'native' runs on the CPU; the tensors are on {tensor.device}; use backend='auto'")
     return {"reference": None, "torch": torch.ops.srnn_torch}.get(chosen, torch.ops.srnn)
 
 
 def _call(op: Callable[..., Any], *args: Any) -> Any:
-    """Calls an operator; an error about values that it raises by name becomes one of ours (in a compiled graph it stays as it is)."""
+    """Calls an operator; what it says about values becomes an error of ours (in a compiled graph it stays a RuntimeError)."""
     if torch.compiler.is_compiling():
         return op(*args)
     try:

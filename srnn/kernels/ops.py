@@ -23,6 +23,7 @@ from torch import Tensor
 from srnn.kernels import fallback
 
 NAMESPACES = ("srnn", "srnn_torch")
+Maybe = Tensor | None
 
 _SEQUENCE = "Tensor? ids, Tensor? permutation, Tensor? lengths, bool reverse"
 _INPUTS = "Tensor z, Tensor weight, Tensor? bias, Tensor x, Tensor? gate_weight, Tensor? gate_bias"
@@ -39,170 +40,161 @@ SCHEMAS = {
 }
 
 
-def mask_bytes(H: int) -> int:
-    """Bytes that hold one bit for each of H units, in whole words of 64."""
-    return (H + 63) // 64 * 8
-
-
-def shape(b: Tensor, ids: Tensor | None) -> tuple[int, int, int]:
+def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
+    """N, T and H of a scan over b."""
     N, T = b.shape[:2] if ids is None else ids.shape
     return N, T, b.shape[-1]
 
 
-def _fake_scan(b, h0, ids, permutation, lengths, reverse, activation):
-    N, T, H = shape(b, ids)
-    bits = (N, T, mask_bytes(H)) if activation == "relu" else (0,)
-    return b.new_empty(N, T, H), h0.new_empty(N, H), b.new_empty(bits, dtype=torch.uint8)
+def _like(t: Tensor) -> Tensor:
+    """A tensor of this shape that takes no memory."""
+    return t.new_empty(()).expand(t.shape)
 
 
-def _fake_final(b, h0, ids, permutation, lengths, reverse):
-    return h0.new_empty(h0.shape), h0.new_empty(h0.shape, dtype=torch.int32)
+class Fakes:
+    """What each operator returns, by shape and dtype alone."""
 
+    @staticmethod
+    def shuffle_scan(b: Tensor, h0: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
+        N, T, H = shape(b, ids)
+        bits = (N, T, (H + 63) // 64 * 8) if rest[-1] == "relu" else (0,)
+        return b.new_empty(N, T, H), h0.new_empty(N, H), b.new_empty(bits, dtype=torch.uint8)
 
-def _fake_backward(grad, grad_n, kept, like, ids, permutation, lengths, reverse):
-    return grad_n.new_empty(like.shape), grad_n.new_empty(grad_n.shape)
+    @staticmethod
+    def shuffle_scan_final(b: Tensor, h0: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        return h0.new_empty(h0.shape), h0.new_empty(h0.shape, dtype=torch.int32)
 
+    @staticmethod
+    def shuffle_scan_backward(grad: Maybe, grad_n: Tensor, kept: Tensor, like: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        return grad_n.new_empty(like.shape), grad_n.new_empty(grad_n.shape)
 
-def _fake_tangent(v, v0, kept, ids, permutation, lengths, reverse):
-    states = (0,) if kept.dtype == torch.int32 else shape(v, ids)
-    return v.new_empty(states), v.new_empty(v0.shape)
+    @staticmethod
+    def shuffle_scan_tangent(v: Tensor, v0: Tensor, kept: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
+        return v.new_empty((0,) if kept.dtype == torch.int32 else shape(v, ids)), v.new_empty(v0.shape)
 
+    @staticmethod
+    def gated_scan(z: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        b = z.new_empty(*z.shape[:2], weight.shape[0])
+        return Fakes.shuffle_scan(b, rest[4], None, rest[-1])
 
-def _fake_gated(z, weight, bias, x, gate_weight, gate_bias, h0, permutation, lengths, reverse, activation):
-    b = z.new_empty(*z.shape[:2], weight.shape[0])
-    return _fake_scan(b, h0, None, permutation, lengths, reverse, activation)
+    @staticmethod
+    def gated_scan_final(z: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        return Fakes.shuffle_scan_final(z, rest[4])
 
-
-def _fake_gated_final(z, weight, bias, x, gate_weight, gate_bias, h0, permutation, lengths, reverse):
-    return _fake_final(z, h0, None, permutation, lengths, reverse)
-
-
-def _fake_gated_backward(
-    grad, grad_n, kept, z, weight, bias, x, gate_weight, gate_bias, permutation, lengths, reverse, needs
-):
-    has_gate = gate_weight is not None
-    wanted = (needs[0], needs[1], needs[1], needs[2] and has_gate, needs[3], needs[3])
-    tensors = (z, weight, bias, x, gate_weight, gate_bias)
-    grads = [t.new_empty(t.shape) if t is not None and want else z.new_empty(0) for t, want in zip(tensors, wanted)]
-    return *grads, grad_n.new_empty(grad_n.shape)
-
-
-FAKES = {
-    "shuffle_scan": _fake_scan,
-    "shuffle_scan_final": _fake_final,
-    "shuffle_scan_backward": _fake_backward,
-    "shuffle_scan_tangent": _fake_tangent,
-    "gated_scan": _fake_gated,
-    "gated_scan_final": _fake_gated_final,
-    "gated_scan_backward": _fake_gated_backward,
-}
+    @staticmethod
+    def gated_scan_backward(grad: Maybe, grad_n: Tensor, kept: Tensor, z: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        weight, bias, x, gate_weight, gate_bias = rest[:5]
+        f, f_map, gate_x, gate_map = rest[-1]
+        x = None if gate_weight is None else x
+        wanted = ((z, f), (weight, f_map), (bias, f_map), (x, gate_x), (gate_weight, gate_map), (gate_bias, gate_map))
+        grads = [z.new_empty(t.shape if t is not None and want else 0) for t, want in wanted]
+        return *grads, grad_n.new_empty(grad_n.shape)
 
 
 def _register_derivatives(namespace: str) -> None:
     """How autograd goes through the operators: each derivative is again an operator with a derivative."""
     ops = getattr(torch.ops, namespace)
 
-    def scan_setup(ctx: Any, inputs: tuple, output: tuple) -> None:
-        b, h0, ids, permutation, lengths, reverse = inputs[:6]
-        kept = output[-1]
-        if len(inputs) == 7 and inputs[6] == "tanh":
-            kept = output[0]
+    def keep(ctx: Any, output: tuple[Tensor, ...], *rest: Any) -> None:
+        """Saves what the derivative of a scan needs: bits or last zeros, or the states if there are no such (tanh)."""
+        kept = output[0] if len(output) == 3 and rest[-1] == "tanh" else output[-1]
         ctx.mark_non_differentiable(output[-1])
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(kept, b.new_empty(()).expand(b.shape), ids, permutation, lengths, h0.new_empty(()).expand(h0.shape))
-        ctx.reverse, ctx.arity = reverse, len(inputs)
+        *tensors, ctx.reverse, _ = rest
+        ctx.save_for_backward(kept, _like(output[-2]), *tensors)
 
-    def scan_backward(ctx: Any, *grads: Tensor | None) -> tuple:
-        kept, like, *sequence, like_n = ctx.saved_tensors
+    def incoming(grads: tuple[Maybe, ...], like_n: Tensor) -> tuple[Maybe, Tensor] | None:
+        """The gradients by output and h_n, the latter zeros if only the former came; None if none came."""
         grad, grad_n = grads[:2] if len(grads) == 3 else (None, grads[0])
         if grad is None and grad_n is None:
-            return (None,) * ctx.arity
-        grad_n = torch.zeros_like(like_n) if grad_n is None else grad_n
-        db, dh0 = ops.shuffle_scan_backward(grad, grad_n, kept, like, *sequence, ctx.reverse)
-        return db, dh0, *[None] * (ctx.arity - 2)
+            return None
+        return grad, torch.zeros_like(like_n) if grad_n is None else grad_n
 
-    def backward_setup(ctx: Any, inputs: tuple, output: tuple) -> None:
-        grad, grad_n, kept, like, ids, permutation, lengths, reverse = inputs
-        ctx.save_for_backward(kept, ids, permutation, lengths, like, output[0] if kept.is_floating_point() else None)
-        ctx.reverse, ctx.has_grad = reverse, grad is not None
+    def scan_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        b, _, ids, permutation, lengths, reverse, *activation = inputs
+        ctx.others = len(inputs) - 2
+        keep(ctx, output, _like(b), ids, permutation, lengths, reverse, *activation or [None])
 
-    def backward_backward(ctx: Any, v: Tensor, v0: Tensor) -> tuple:
-        kept, *sequence, like, d = ctx.saved_tensors
+    def scan_backward(ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+        kept, like_n, like, *sequence = ctx.saved_tensors
+        if (given := incoming(grads, like_n)) is None:
+            return (None,) * (ctx.others + 2)
+        db, dh0 = ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
+        return db, dh0, *[None] * ctx.others
+
+    def backward_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        grad, grad_n, kept, _, ids, permutation, lengths, ctx.reverse = inputs
+        again = (grad, grad_n) if kept.is_floating_point() else (None, None)
+        ctx.save_for_backward(kept, ids, permutation, lengths, *again)
+        ctx.has_grad = grad is not None
+
+    def backward_backward(ctx: Any, v: Tensor, v0: Tensor) -> tuple[Maybe, ...]:
+        kept, *sequence, grad, grad_n = ctx.saved_tensors
         s, s_n = ops.shuffle_scan_tangent(v, v0, kept, *sequence, ctx.reverse)
-        return s if ctx.has_grad else None, s_n, _slope_gradient(kept, s, d), *[None] * 5
+        return s if ctx.has_grad else None, s_n, slope_gradient(kept, s, grad, grad_n, sequence, ctx.reverse), *[None] * 5
 
-    def tangent_setup(ctx: Any, inputs: tuple, output: tuple) -> None:
-        v, v0, kept, ids, permutation, lengths, reverse = inputs
+    def tangent_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        v, v0, kept, ids, permutation, lengths, ctx.reverse = inputs
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(kept, v.new_empty(()).expand(v.shape), ids, permutation, lengths, output[0], v0)
-        ctx.reverse = reverse
+        ctx.save_for_backward(kept, _like(v0), _like(v), ids, permutation, lengths, output[0])
 
-    def tangent_backward(ctx: Any, grad: Tensor | None, grad_n: Tensor | None) -> tuple:
-        kept, like, *sequence, s, v0 = ctx.saved_tensors
-        if grad is None and grad_n is None:
+    def tangent_backward(ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+        kept, like_n, like, *sequence, s = ctx.saved_tensors
+        if kept.dtype == torch.int32:
+            grads = (None, grads[1])
+        if (given := incoming((*grads, None), like_n)) is None:
             return (None,) * 7
-        grad = None if kept.dtype == torch.int32 else grad
-        grad_n = torch.zeros_like(v0) if grad_n is None else grad_n
-        d, dv0 = ops.shuffle_scan_backward(grad, grad_n, kept, like, *sequence, ctx.reverse)
-        return d, dv0, _slope_gradient(kept, s, d), *[None] * 4
+        dv, dv0 = ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
+        return dv, dv0, slope_gradient(kept, s, *given, sequence, ctx.reverse), *[None] * 4
 
-    def gated_setup(ctx: Any, inputs: tuple, output: tuple) -> None:
-        *tensors, h0, permutation, lengths, reverse = inputs[:10]
-        kept = output[-1]
-        if len(inputs) == 11 and inputs[10] == "tanh":
-            kept = output[0]
-        ctx.mark_non_differentiable(output[-1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(kept, *tensors, permutation, lengths, h0.new_empty(()).expand(h0.shape))
-        ctx.reverse, ctx.arity = reverse, len(inputs)
+    def slope_gradient(
+        kept: Tensor, s: Tensor, grad: Maybe, grad_n: Tensor, sequence: list[Maybe], reverse: bool
+    ) -> Tensor | None:
+        """By the states of tanh, slope a = 1 - h^2: with s = a (P s + v) and d = a (g + P^T d) it is -2 h (s/a) (d/a)."""
+        if not kept.is_floating_point():
+            return None  # the slopes of ReLU do not change
+        d, _ = ops.shuffle_scan_backward(grad, grad_n, kept, kept, None, *sequence[1:], reverse)
+        slope = 1 - kept * kept
+        return torch.where(slope > 0, -2 * kept * (s / slope) * (d / slope), 0)
 
-    def gated_backward(ctx: Any, *grads: Tensor | None) -> tuple:
-        kept, z, weight, bias, x, gate_weight, gate_bias, permutation, lengths, like_n = ctx.saved_tensors
-        grad, grad_n = grads[:2] if len(grads) == 3 else (None, grads[0])
-        if grad is None and grad_n is None:
-            return (None,) * ctx.arity
-        grad_n = torch.zeros_like(like_n) if grad_n is None else grad_n
-        inputs = (z, weight, bias, x, gate_weight, gate_bias)
-        wanted = list(ctx.needs_input_grad[:6])
-        wanted[3] = wanted[3] and gate_weight is not None  # without a gate, x is not in b
+    def gated_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        *tensors, _, permutation, lengths, reverse = inputs[:10]
+        ctx.others = len(inputs) - 7
+        keep(ctx, output, *tensors, permutation, lengths, reverse, *inputs[10:] or [None])
+
+    def gated_backward(ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+        kept, like_n, *inputs, permutation, lengths = ctx.saved_tensors
+        if (given := incoming(grads, like_n)) is None:
+            return (None,) * (ctx.others + 7)
+        wants = list(ctx.needs_input_grad[:6])
+        wants[3] = wants[3] and inputs[4] is not None  # without a gate, x is not in b
+        sequence = (permutation, lengths, ctx.reverse)
+        found: Any
         if torch.is_grad_enabled():  # create_graph: the plain composition, every part of which has its own derivative
             b = fallback.input_drive(*inputs)
-            db, dh0 = ops.shuffle_scan_backward(
-                grad, grad_n, kept, b.detach().new_empty(()).expand(b.shape), None, permutation, lengths, ctx.reverse
-            )
-            targets = [t for t, want in zip(inputs, wanted) if want]
-            found = iter(torch.autograd.grad(b, targets, db, create_graph=True) if targets else ())
-            return *[next(found) if want else None for want in wanted], dh0, *[None] * (ctx.arity - 7)
-        needs = [int(n) for n in (wanted[0], wanted[1] or wanted[2], wanted[3], wanted[4] or wanted[5])]
-        *found, dh0 = ops.gated_scan_backward(grad, grad_n, kept, *inputs, permutation, lengths, ctx.reverse, needs)
-        return *[g if want else None for g, want in zip(found, wanted)], dh0, *[None] * (ctx.arity - 7)
+            db, dh0 = ops.shuffle_scan_backward(*given, kept, _like(b.detach()), None, *sequence)
+            targets = [t for t, want in zip(inputs, wants, strict=True) if want]
+            each = iter(torch.autograd.grad(b, targets, db, create_graph=True) if targets else ())
+            found = [next(each) if want else None for want in wants]
+        else:
+            needs = [int(n) for n in (wants[0], wants[1] or wants[2], wants[3], wants[4] or wants[5])]
+            *found, dh0 = ops.gated_scan_backward(*given, kept, *inputs, *sequence, needs)
+        return *[g if want else None for g, want in zip(found, wants, strict=True)], dh0, *[None] * ctx.others
 
-    def register(name: str, backward: Any, setup: Any) -> None:
+    for name, backward, setup in (
+        ("shuffle_scan", scan_backward, scan_setup),
+        ("shuffle_scan_final", scan_backward, scan_setup),
+        ("shuffle_scan_backward", backward_backward, backward_setup),
+        ("shuffle_scan_tangent", tangent_backward, tangent_setup),
+        ("gated_scan", gated_backward, gated_setup),
+        ("gated_scan_final", gated_backward, gated_setup),
+    ):
         torch.library.register_autograd(f"{namespace}::{name}", backward, setup_context=setup)
-
-    register("shuffle_scan", scan_backward, scan_setup)
-    register("shuffle_scan_final", scan_backward, scan_setup)
-    register("shuffle_scan_backward", backward_backward, backward_setup)
-    register("shuffle_scan_tangent", tangent_backward, tangent_setup)
-    register("gated_scan", gated_backward, gated_setup)
-    register("gated_scan_final", gated_backward, gated_setup)
-
-
-def _slope_gradient(kept: Tensor, s: Tensor, d: Tensor | None) -> Tensor | None:
-    """The derivative of sum(s . d) by the states of tanh, slope a = 1 - h^2, s = a (P s + v), d = a (g + P^T d): -2 h (s/a)(d/a)."""
-    if d is None or not kept.is_floating_point():
-        return None
-    slope = 1 - kept * kept
-    return torch.where(slope > 0, -2 * kept * (s / slope) * (d / slope), 0)
-
-
-def _register(namespace: str) -> None:
-    for name, schema in SCHEMAS.items():
-        torch.library.define(f"{namespace}::{name}", schema)
-        torch.library.impl(f"{namespace}::{name}", "CompositeExplicitAutograd", getattr(fallback, name))
-        torch.library.register_fake(f"{namespace}::{name}", FAKES[name])
-    _register_derivatives(namespace)
 
 
 for _namespace in NAMESPACES:
-    _register(_namespace)
+    for _name, _schema in SCHEMAS.items():
+        torch.library.define(f"{_namespace}::{_name}", _schema)
+        torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", getattr(fallback, _name))
+        torch.library.register_fake(f"{_namespace}::{_name}", getattr(Fakes, _name))
+    _register_derivatives(_namespace)

@@ -500,7 +500,8 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
   const Type type = type_of(z);
   const Kernels kernels = kernels_for(type);
   const Drive drive(z, weight, bias, x, gate_weight, gate_bias, !needs[2] && (kept.scalar_type() == ScalarType::Byte || kept.scalar_type() == ScalarType::Int));
-  const Tensor dh0 = empty({s.N, s.H}, z.scalar_type()), nothing = empty({0}, z.scalar_type());
+  const Tensor dh0 = empty({s.N, s.H}, z.scalar_type());
+  const auto nothing = [&] { return empty({0}, z.scalar_type()); };
   MapGradient f_map(drive.z, drive.chunk, s.H, needs[0], needs[1], false);
   MapGradient g_map(drive.x, drive.chunk, s.H, needs[2] && gate_weight, needs[3] && gate_weight, drive.few);
   Backward whole{};
@@ -533,12 +534,12 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
   }
   const auto sized = [&](const Tensor& t, const Tensor& like) { return torch::stable::view(t, {like.size(0), like.size(1), like.size(2)}); };
   const auto typed = [&](const Tensor& t) { return t.scalar_type() == z.scalar_type() ? t : torch::stable::to(t, z.scalar_type()); };
-  return {needs[0] ? sized(f_map.dv, z) : nothing,
-          needs[1] ? f_map.weight_gradient() : nothing,
-          needs[1] && bias ? typed(f_map.bias) : nothing,
-          needs[2] && gate_weight ? sized(g_map.dv, x) : nothing,
-          needs[3] && gate_weight ? g_map.weight_gradient() : nothing,
-          needs[3] && gate_bias ? typed(g_map.bias) : nothing,
+  return {needs[0] ? sized(f_map.dv, z) : nothing(),
+          needs[1] ? f_map.weight_gradient() : nothing(),
+          needs[1] && bias ? typed(f_map.bias) : nothing(),
+          needs[2] && gate_weight ? sized(g_map.dv, x) : nothing(),
+          needs[3] && gate_weight ? g_map.weight_gradient() : nothing(),
+          needs[3] && gate_bias ? typed(g_map.bias) : nothing(),
           dh0};
 }
 
