@@ -232,6 +232,15 @@ def test_the_public_function_returns_the_states_or_the_last_one(backend: str) ->
     assert_close(shuffle_scan(b, h0, final=True, backend=backend, **options), h_n)
 
 
+@FAST
+def test_the_state_after_no_steps_is_a_copy(backend: str) -> None:
+    b, h0, _ = problem(2, 0, 5)
+    expected = h0.clone()
+    for h_n in (scan_states(b, h0, backend=backend)[1], scan_final(b, h0, backend=backend)):
+        assert_close(h_n.add_(1), expected + 1)
+        assert_close(h0, expected)
+
+
 @EVERY
 def test_three_steps_by_hand(backend: str) -> None:
     b = torch.tensor([[[1.0, -2.0, 0.5], [0.0, 1.0, -3.0], [-1.0, 0.0, 2.0]]])
@@ -547,6 +556,7 @@ def test_an_exported_program_takes_any_batch_and_time(backend: str, form: str) -
 @EVERY
 def test_nothing_changes_without_gradients_or_under_autocast(backend: str) -> None:
     for function, tensors in compiled_forms(backend):
+        tensors = [t.float() for t in tensors]  # autocast leaves float64 alone
         expected = function(*tensors)
         for mode in (torch.no_grad(), torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16)):
             with mode:

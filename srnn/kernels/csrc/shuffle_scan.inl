@@ -132,22 +132,43 @@ INLINE Wide<double>::vec sigmoid(Wide<double>::vec x) {
   return y;
 }
 
-// A row of units in the state's type, with the neighbours of both ends repeated beyond them.
+// A row of units in the state's type, with its two ends repeated beyond each other.
 template <class E> struct Row {
+  typedef E vec __attribute__((vector_size(8 * sizeof(E))));
   E* at;
   explicit Row(E* memory) : at(memory + kLanes) {}
   static int64_t size(int64_t H) { return (H + kLanes - 1) / kLanes * kLanes + 2 * kLanes; }
   INLINE void close(int64_t H) {
-    at[-1] = at[H - 1];
-    at[H] = at[0];
+    const vec first = read<vec>(at), last = read<vec>(at + H - 8);
+    write(at + H, first);
+    write(at - 8, last);
   }
 };
 
-// The 64 elements that units i .. i+63 take over from the step before.
-template <class E>
-INLINE const E* taken(const E* row, int64_t i, int64_t w, Link link, int offset, const int32_t* index, E* buffer) {
-  if (link == Link::shift) return row + i + offset;
-  if (link == Link::identity) return row + i;
+// Eight elements from p + offset on, offset -1, 0 or 1. A load across two vectors that were stored just before would have to
+// wait until both have left for the cache; two loads of whole vectors do not.
+template <class E> INLINE typename Row<E>::vec slide(const E* p, int64_t offset) {
+  typedef typename Row<E>::vec vec;
+#if defined(__AVX2__)
+  if constexpr (sizeof(E) == 4) {
+    if (offset == 1) return __builtin_shufflevector(read<vec>(p), read<vec>(p + 8), 1, 2, 3, 4, 5, 6, 7, 8);
+    if (offset == -1) return __builtin_shufflevector(read<vec>(p - 8), read<vec>(p), 7, 8, 9, 10, 11, 12, 13, 14);
+    return read<vec>(p);
+  }
+#endif
+  return read<vec>(p + offset);
+}
+
+// Asks for the 64 elements at p + offset, which need not exist. Rows read from the last to the first are not foreseen by the
+// processor: without this, a step back in time waits for memory.
+template <class T> INLINE void prefetch(const T* p, int64_t offset) {
+  const uintptr_t address = (uintptr_t)p + offset * (int64_t)sizeof(T);
+  for (int64_t line = 0; line < kLanes * (int64_t)sizeof(T); line += 64) __builtin_prefetch((const void*)(address + line));
+}
+
+// Where the units from i on find what they take over from the step before: in the row itself, for `slide`, or gathered.
+template <class E> INLINE const E* taken(const E* row, int64_t i, int64_t w, Link link, const int32_t* index, E* buffer) {
+  if (link != Link::gather) return row + i;
   for (int64_t j = 0; j < w; ++j) buffer[j] = row[index[i + j]];
   return buffer;
 }
@@ -232,31 +253,32 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
   S taken_h[kLanes] = {};
   integer taken_zero[kLanes] = {};
   Source source(f, H);
+  const int64_t offset = s.link == Link::shift ? 1 : 0;
   for (int64_t n = n0; n < n1; ++n) {
     const int64_t length = row_length(s, n);
     load_units(old.at, static_cast<const T*>(f.h0) + n * H, H);
     old.close(H);
-    if (final) for (int64_t i = -1; i <= H; ++i) old_zero.at[i] = 0;
+    if (final) for (int64_t i = -8; i < H + 8; ++i) old_zero.at[i] = 0;
     for (int64_t k = 1; k <= length; ++k) {
       const int64_t t = s.reverse ? length - k : k - 1;
       T* out = final ? nullptr : static_cast<T*>(f.output) + (n * s.T + t) * H;
       source.start(f, n, t);
       for (int64_t g = 0; g < words; ++g) {
         const int64_t i = g * kLanes, w = H - i < kLanes ? H - i : kLanes;
-        const S* h = taken(old.at, i, w, s.link, 1, s.source, taken_h);
-        const integer* z = final ? taken(old_zero.at, i, w, s.link, 1, s.source, taken_zero) : nullptr;
+        const S* h = taken(old.at, i, w, s.link, s.source, taken_h);
+        const integer* z = final ? taken(old_zero.at, i, w, s.link, s.source, taken_zero) : nullptr;
         source.group(i, w);
         mask dead_bits = {};
         #pragma GCC unroll 8
         for (int j = 0; j < 8; ++j) {
-          vec v = load(h + 8 * j) + source.b(8 * j);
+          vec v = slide(h + 8 * j, offset) + source.b(8 * j);
           if (tanh) {
             for (int l = 0; l < 8; ++l) v[l] = sizeof(S) == 4 ? __builtin_tanhf(v[l]) : __builtin_tanh(v[l]);
           } else {
             const mask dead = v <= 0;  // false for NaN, whose derivative passes too
             v = relu(v);
             if (final) {
-              const mask before = read<mask>(z + 8 * j);
+              const mask before = slide(z + 8 * j, offset);
               write(zero.at + i + 8 * j, (mask)((dead & (integer)k) | (~dead & before)));
             } else {
               dead_bits |= dead & (integer)(1 << j);
@@ -324,12 +346,14 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
   integer taken_zero[kLanes] = {};
   T grad_tail[kLanes], state_tail[kLanes];
   Gated<T, few> gate(f, gated ? H : 0);
+  const int64_t ahead = (s.reverse ? 1 : -1) * (1 + 2048 / H) * f.grad_stride_t;
   for (int64_t n = n0; n < n1; ++n) {
     const int64_t length = row_length(s, n);
     load_units(later.at, static_cast<const T*>(f.grad_n) + n * H, H);
     if (kept == Kept::last_zero) for (int64_t i = 0; i < H; ++i) later_zero.at[i] = f.last_zero[n * H + i];
     if (gated) __builtin_memset(sums.memory, 0, sum_rows * size * sizeof(S));
     Link link = Link::identity;  // the last step takes grad_n as it is
+    int64_t offset = 0;
     for (int64_t k = length; k >= 1; --k) {
       const int64_t t = s.reverse ? length - k : k - 1;
       const T* grad = f.grad ? static_cast<const T*>(f.grad) + n * f.grad_stride_n + t * f.grad_stride_t : nullptr;
@@ -338,9 +362,9 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
       if (gated) gate.start(f, n, t);
       for (int64_t g = 0; g < words; ++g) {
         const int64_t i = g * kLanes, w = H - i < kLanes ? H - i : kLanes;
-        const S* e = taken(later.at, i, w, link, -1, s.destination, taken_d);
+        const S* e = taken(later.at, i, w, link, s.destination, taken_d);
         const integer* z = nullptr;
-        if (kept == Kept::last_zero) z = taken(later_zero.at, i, w, link, -1, s.destination, taken_zero);
+        if (kept == Kept::last_zero) z = taken(later_zero.at, i, w, link, s.destination, taken_zero);
         const T* g_t = grad ? (w == kLanes ? grad + i : padded(grad + i, w, grad_tail)) : nullptr;
         const T* h = nullptr;
         mask alive_bits = {};
@@ -351,9 +375,10 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
         if (kept == Kept::bits)
           alive_bits = __builtin_convertvector(read<bytes8>(f.bits + ((n * s.T + t) * words + g) * 8), mask);
         if (gated) gate.group(i, w);
+        if (grad) prefetch(grad + i, ahead);
         #pragma GCC unroll 8
         for (int j = 0; j < 8; ++j) {
-          vec d = load(e + 8 * j);
+          vec d = slide(e + 8 * j, offset);
           if (grad) d += load(g_t + 8 * j);
           if (kept == Kept::states) {
             const vec a = load(h + 8 * j);
@@ -363,7 +388,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
             if (kept == Kept::bits) {
               alive = (alive_bits & (integer)(1 << j)) != 0;
             } else {
-              const mask before = read<mask>(z + 8 * j);
+              const mask before = slide(z + 8 * j, offset);
               alive = before < (integer)k;
               write(zero.at + i + 8 * j, before);
             }
@@ -406,11 +431,12 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
         zero = swap_zero;
       }
       link = s.link;
+      offset = link == Link::shift ? -1 : 0;
     }
     T* dh0 = static_cast<T*>(f.dh0) + n * H;
     for (int64_t i = 0; i < H; i += kLanes) {
       const int64_t w = H - i < kLanes ? H - i : kLanes;
-      store_units(dh0 + i, taken(later.at, i, w, link, -1, s.destination, taken_d), w);
+      store_units(dh0 + i, taken(later.at, i, w, link, s.destination, taken_d) + offset, w);
     }
     if (sink == Sink::dense && length < s.T)
       __builtin_memset(static_cast<T*>(f.db) + (n * s.T + length) * H, 0, (s.T - length) * H * sizeof(T));
