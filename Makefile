@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/*)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench lint setup clean help
+.PHONY: demo test bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## doctor, a short benchmark, and a network that learns before your eyes
@@ -28,6 +28,19 @@ lint: setup  ## ruff, mypy and import-linter
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo 2>&1
+
+# A library of its own, so that the one in use stays as it is. Python does not know of the sanitizers: they are preloaded.
+TORCH = $(shell $(BIN)/python -c 'import torch; print(torch.__path__[0])')
+SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr,alignment
+asan: setup  ## the tests of the compiled kernel under AddressSanitizer and UndefinedBehaviorSanitizer
+	@echo "asan: building the kernel with sanitizers"
+	@mkdir -p build/asan
+	@g++ -std=c++17 -O1 -g -fno-omit-frame-pointer -fPIC -shared $(SANITIZE) -fno-math-errno -fno-trapping-math -Wno-psabi \
+		-DTORCH_TARGET_VERSION=0x020a000000000000 -I$(TORCH)/include srnn/kernels/csrc/*.cpp -L$(TORCH)/lib -ltorch_cpu \
+		-o build/asan/_C.so
+	@SRNN_LIBRARY=build/asan/_C.so SRNN_REQUIRE=native ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		$(BIN)/pytest -m 'not slow' -k 'native and not compiled and not traced' tests/test_kernels.py
 
 setup: .venv/installed
 

@@ -1,6 +1,8 @@
 """Every backend of `shuffle_scan` against the loop that specifies it: states, gradients, and what PyTorch asks of operators."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
@@ -846,9 +848,23 @@ def test_a_wrong_backend_is_answered_with_the_list_of_right_ones() -> None:
 
 
 def test_a_backend_that_is_not_there_says_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "load_error", lambda: "no compiler was found; install one")
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler was found; install one")
     with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
         shuffle_scan(B, H0, backend="native")
+    monkeypatch.setattr(kernels, "DEFAULT", "native")
+    with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
+        shuffle_scan(B, H0)
+
+
+@pytest.mark.slow
+def test_the_environment_says_what_auto_means() -> None:
+    def run(name: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from srnn import kernels; print(kernels.DEFAULT)"]
+        return subprocess.run(command, env=os.environ | {"SRNN_BACKEND": name}, capture_output=True, text=True)
+
+    assert run("torch").stdout == "torch\n"
+    assert "SettingError" in run("cuda").stderr
+    assert "'cuda'; there are auto, native, reference, torch" in run("cuda").stderr
 
 
 def test_a_library_that_was_not_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

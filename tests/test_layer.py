@@ -22,11 +22,6 @@ C, H, N, T, V = 3, 5, 4, 6, 7
 LENGTHS = [T, 0, 2, 4]
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 def numbers(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.randn(shape, dtype=dtype, requires_grad=True)
 

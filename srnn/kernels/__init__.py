@@ -49,6 +49,7 @@ def shuffle_scan(
     lengths [N]: states from a row's length on are 0 and carry no gradient. reverse: each row runs from its last valid step to
     its first. `final` with ReLU keeps one integer per unit for the derivative, and nothing that grows with T.
     """
+    _check_rank(b, ids)
     if h0 is None:
         h0 = b.new_zeros(b.shape[0] if ids is None else ids.shape[0], b.shape[-1])
     if final:
@@ -165,16 +166,19 @@ def _call(op: Callable[..., Any], *args: Any) -> Any:
         raise kind(str(error).splitlines()[0]) from None
 
 
+def _check_rank(b: Tensor, ids: Tensor | None) -> None:
+    if ids is None and b.dim() != 3:
+        raise ShapeError(f"b must be [N, T, H]; got shape {tuple(b.shape)}")
+    if ids is not None and (b.dim() != 2 or ids.dim() != 2):
+        raise ShapeError(f"with ids, b must be a table [V, H] and ids [N, T]; got {tuple(b.shape)} and {tuple(ids.shape)}")
+
+
 def _check(
     b: Tensor, h0: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None, activation: str
 ) -> None:
-    if ids is None and b.dim() != 3:
-        raise ShapeError(f"b must be [N, T, H]; got shape {tuple(b.shape)}")
-    if ids is not None:
-        if b.dim() != 2 or ids.dim() != 2:
-            raise ShapeError(f"with ids, b must be a table [V, H] and ids [N, T]; got {tuple(b.shape)} and {tuple(ids.shape)}")
-        if ids.dtype not in _INTEGERS:
-            raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
+    _check_rank(b, ids)
+    if ids is not None and ids.dtype not in _INTEGERS:
+        raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
     N, T, H = ops.shape(b, ids)
     _check_sequence(N, T, H, b, h0, permutation, lengths, activation)
     _check_devices(b, h0=h0, ids=ids, permutation=permutation, lengths=lengths)

@@ -1,11 +1,12 @@
 """Loads the compiled operators (`csrc/`, built as `srnn/_C.so`); where they are absent, says why and what to do."""
 
+import os
 from functools import cache
 from pathlib import Path
 
 import torch
 
-LIBRARY = Path(__file__).parents[1] / "_C.so"
+LIBRARY = Path(os.environ.get("SRNN_LIBRARY", Path(__file__).parents[1] / "_C.so"))  # another build, such as `make asan`'s
 BUILD_ERROR = Path(__file__).parents[1] / "_build_error.txt"
 
 

@@ -29,7 +29,7 @@ def shuffle_scan(
     h, states = h0.to(wide), [b.new_empty(0)] * T
     for t in reversed(range(T)) if reverse else range(T):
         valid = (t < ends)[:, None]
-        new = sigma(h[:, source] + b[:, t].to(wide))
+        new = sigma(h[:, source] + b[:, t].to(wide).masked_fill(~valid, 0))  # what lies behind a row's end may be anything
         h = torch.where(valid, new, h)
         states[t] = torch.where(valid, new, 0)
     output = torch.stack(states, dim=1).to(b.dtype) if T else b.new_empty(N, 0, H)
