@@ -13,6 +13,9 @@ demo: setup  ## doctor, a short benchmark, and a network that learns before your
 	@$(BIN)/srnn doctor
 	@$(BIN)/srnn bench --quick
 	@$(BIN)/srnn demo
+	@echo
+	@echo "Look at two things above: how many times faster than nn.GRU a training step is (record: results/bench-quick.json),"
+	@echo "and the loss that fell below 0.167. Next: the examples in README.md, or 'make bench' for the full measurement."
 
 test: lint  ## lint, the check of the library's ABI, and all tests
 	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \

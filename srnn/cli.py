@@ -101,7 +101,7 @@ def bench(
 
 @app.command()
 def demo(
-    steps: Annotated[int, typer.Option(min=1, help="Updates at most; it stops when the problem is solved.")] = 6000,
+    steps: Annotated[int, typer.Option(min=1, help="Updates at most; it stops when the problem is solved.")] = 12000,
     length: Annotated[int, typer.Option(min=2, help="Steps of each sequence.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the data.")] = 0,
 ) -> None:

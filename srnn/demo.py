@@ -29,11 +29,11 @@ BATCH = 50
 
 
 class Adder(nn.Module):
-    """The paper's network for this problem: an SRNN of 128 units, f_r with 8, and an affine read-out of the last state."""
+    """An SRNN of 128 units, as in the paper, and an affine read-out of its last state."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rnn = SRNN(2, 128, mlp=(8,), batch_first=True)
+        self.rnn = SRNN(2, 128, mlp=(32, 32), batch_first=True)
         self.read_out = nn.Linear(128, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -82,8 +82,9 @@ def run(console: Console, *, steps: int, length: int, seed: int) -> None:
 
 def _train(model: Adder, steps: int, length: int, console: Console) -> list[float]:
     """The losses of all updates; ends early once their recent mean is below SOLVED."""
-    # DEVIATION: the paper trains with RMSprop, which needs more than 8000 updates for the same; this is to be watched.
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    # DEVIATION: the paper trains an f_r of 8 units with RMSprop at 1e-3, which needs more than 8000 updates; this is to be
+    # watched, so f_r has two layers of 32, and Adam takes larger steps.
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     losses: list[float] = []
     with _display(console, steps) as update:
         while len(losses) < steps and not (len(losses) >= WINDOW and _recent(losses) < SOLVED):

@@ -251,7 +251,7 @@ class SRNN(_Shuffling):
         if self.batch_first:
             return self._scan(x, h0, ends, alphabet, final)
         output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, final)
-        return None if final else output.transpose(0, 1), h_n
+        return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
 
     def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: bool) -> tuple[Any, Tensor]:
         """The layers in turn, on x [N, T, C] or symbols [N, T], from h0 [layers * directions, N, H]."""

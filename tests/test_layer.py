@@ -147,6 +147,23 @@ def test_final_state_is_the_last_state_of_forward(settings: dict[str, Any], symb
     assert_same((h_n,), (expected,), [hx, x if alphabet is None else alphabet, *rnn.parameters()])
 
 
+@pytest.mark.parametrize("inputs", [1, 2, 20], ids="{} inputs".format)
+@pytest.mark.parametrize("symbols", [False, True], ids=["real", "symbols"])
+def test_final_state_has_the_very_bits_of_forward(inputs: int, symbols: bool) -> None:
+    rnn = SRNN(inputs, 130, mlp=(8,), batch_first=True)
+    alphabet = torch.randn(V, inputs)
+    ids = torch.randint(0, V, (6, 50))
+    if symbols:
+        assert torch.equal(rnn.final_state(ids, alphabet=alphabet), rnn(ids, alphabet=alphabet)[1])
+    else:
+        assert torch.equal(rnn.final_state(alphabet[ids]), rnn(alphabet[ids])[1])
+
+
+def test_output_can_be_viewed_flat_as_that_of_gru() -> None:
+    x = torch.randn(7, 3, 2)
+    assert SRNN(2, 5)(x)[0].view(-1, 5).shape == nn.GRU(2, 5)(x)[0].view(-1, 5).shape
+
+
 @pytest.mark.parametrize(("rows", "steps", "units"), [(1, 1, 1), (2, 4, 1), (2, 1, 6), (2, 9, 3), (3, 7, 7), (2, 0, 4)])
 @pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}, {"activation": "tanh"}], ids=describe)
 def test_any_number_of_rows_steps_and_units_will_do(settings: dict[str, Any], rows: int, steps: int, units: int) -> None:

@@ -110,21 +110,32 @@ template <class T, class S> COLD void load_units(S* to, const T* p, int64_t coun
   }
 }
 
-// exp(-|x|)-safe logistic function; float to 2 ulp by a polynomial of degree 6, double by libm.
+// a * b + c, rounded once where the processor can. The compiler is told to fuse nothing by itself: the forms of the scan are
+// compiled separately and must give the same bits.
+INLINE float8 fma(float8 a, float8 b, float8 c) {
+#if defined(__FMA__)
+  return __builtin_ia32_vfmaddps256(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+INLINE Wide<double>::vec fma(Wide<double>::vec a, Wide<double>::vec b, Wide<double>::vec c) { return a * b + c; }
+
+// The logistic function: float by a polynomial of degree 6 to 2 ulp, double by libm.
 INLINE float8 sigmoid(float8 x) {
   float8 y = -x;
   y = y > 87.0f ? float8{} + 87.0f : y;
   y = y < -87.0f ? float8{} - 87.0f : y;
-  const float8 n = y * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: the sum's last bits are round(y / ln 2)
+  const float8 n = fma(y, float8{} + 1.44269504f, float8{} + 12582912.0f);  // 1.5 * 2^23: its last bits are round(y / ln 2)
   const float8 whole = n - 12582912.0f;
-  const float8 f = y - whole * 0.693359375f - whole * -2.12194440e-4f;
-  float8 p = f * 1.3981999e-3f + 8.3334519e-3f;
-  p = p * f + 4.1665796e-2f;
-  p = p * f + 1.6666665e-1f;
-  p = p * f + 5.0000001e-1f;
-  p = p * f * f + f + 1.0f;
+  const float8 f = fma(whole, float8{} + 2.12194440e-4f, fma(whole, float8{} - 0.693359375f, y));
+  float8 p = fma(f, float8{} + 1.3981999e-3f, float8{} + 8.3334519e-3f);
+  p = fma(p, f, float8{} + 4.1665796e-2f);
+  p = fma(p, f, float8{} + 1.6666665e-1f);
+  p = fma(p, f, float8{} + 5.0000001e-1f);
+  p = fma(p * f, f, f + 1.0f);
   const uint8x32 scale = ((uint8x32)n - 0x4b400000u + 127u) << 23;
-  return 1.0f / (1.0f + p * (float8)scale);
+  return 1.0f / fma(p, (float8)scale, float8{} + 1.0f);
 }
 INLINE Wide<double>::vec sigmoid(Wide<double>::vec x) {
   Wide<double>::vec y;
@@ -232,7 +243,7 @@ template <class T, bool few> struct Gated {
   INLINE vec value(int64_t j) { return load(r + j) + load(c + j); }
   INLINE vec open(int64_t j) {
     vec y = load(e + j);
-    if (few) for (int64_t l = 0; l < C; ++l) y += x[l] * load(u + l * width + j);
+    if (few) for (int64_t l = 0; l < C; ++l) y = fma(x[l], load(u + l * width + j), y);
     else y += load(q + j);
     return sigmoid(y);
   }
@@ -405,7 +416,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
               const vec dq = d * gate.value(8 * j) * o * (1 - o);
               dr = d * o;
               store(sum + size, load(sum + size) + dq);
-              if (few) for (int64_t l = 0; l < gate.C; ++l) store(sum + (2 + l) * size, load(sum + (2 + l) * size) + dq * gate.x[l]);
+              if (few) for (int64_t l = 0; l < gate.C; ++l) store(sum + (2 + l) * size, fma(dq, gate.x[l], load(sum + (2 + l) * size)));
               else store((w == kLanes ? gate.q_row + i : gate.q_tail) + 8 * j, dq);
             }
             store(sum, load(sum) + dr);
