@@ -55,8 +55,8 @@ def run(console: Console, *, steps: int, length: int, seed: int) -> None:
     console.print(
         f"{length} values come one by one, two of them marked; then the network says the sum\n"
         f"of these two. Without memory one can only answer 1, with a mean squared error of\n"
-        f"{GUESSER:.3f}: the guesser's line. Look for the loss: it stays near that line, then falls\n"
-        f"below it once the network remembers. At {SOLVED} the problem counts as solved.\n",
+        f"{GUESSER:.3f}: the guesser's line. Look for the loss: it stays near that line, and\n"
+        f"falls once the network remembers. At {SOLVED} the problem counts as solved.\n",
         highlight=False,
     )
     torch.manual_seed(seed)
@@ -110,7 +110,7 @@ def _display(console: Console, steps: int) -> Iterator[Callable[[list[float]], N
     if not console.is_terminal:
 
         def print_line(losses: list[float]) -> None:
-            if len(losses) % 500 == 0 or len(losses) == steps:
+            if len(losses) % 250 == 0 or len(losses) == steps:
                 console.print(f"update {len(losses):5d}   {status(losses)}", highlight=False)
 
         yield print_line

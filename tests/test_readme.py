@@ -2,8 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import srnn
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -13,8 +16,10 @@ BLOCKS = [(TEXT.count("\n", 0, block.start(1)) + 1, block[1]) for block in FOUND
 
 @pytest.mark.parametrize(("line", "code"), BLOCKS, ids=[f"line {line}" for line, _ in BLOCKS])
 def test_block_runs_by_itself(line: int, code: str) -> None:
+    names: dict[str, Any] = {}
     # Blank lines in front make a traceback name the README's own line.
-    exec(compile("\n" * (line - 1) + code, README, "exec"), {})
+    exec(compile("\n" * (line - 1) + code, README, "exec"), names)
+    assert names.keys() & set(srnn.__all__), "an example that uses nothing of the package"
 
 
 def test_every_python_block_was_found() -> None:

@@ -2,10 +2,12 @@
 
 import contextlib
 import ctypes
+import json
 import math
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,12 +45,17 @@ class Limit:
         return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
 
 
-def scan(form: str, N: int, T: int, H: int, background: float = 0.81) -> Callable[[], list[Tensor]]:
-    """The scan alone. "dense": forward, all states. "table": 256 rows, forward and backward, last state only."""
+def scan(
+    form: str, N: int, T: int, H: int, background: float = 0.81, draw: Callable[..., Tensor] = torch.rand
+) -> Callable[[], list[Tensor]]:
+    """The scan alone. "dense": forward, all states. "table": 256 rows, forward and backward, last state only.
+
+    Where all b are positive no unit is ever zero, and the derivative must go back through every step: the slowest case.
+    """
     if form == "dense":
-        b = torch.randn(N, T, H)
+        b = draw(N, T, H)
         return lambda: [kernels.shuffle_scan(b)]
-    table, ids, grad = torch.randn(256, H, requires_grad=True), grey_levels(N, T, background), torch.randn(N, H)
+    table, ids, grad = draw(256, H).requires_grad_(), grey_levels(N, T, background), torch.randn(N, H)
 
     def forward_and_backward() -> list[Tensor]:
         state = kernels.shuffle_scan(table, ids=ids, final=True)
@@ -77,26 +84,17 @@ def slope(clock: Clock, form: str, axis: int) -> float | None:
 
 
 def peak_memory(clock: Clock, kind: str) -> float | None:
-    """Megabytes that a training step with `final_state` adds to the peak of a fresh process; None without /proc."""
+    """Megabytes that a training step with `final_state` adds to the peak of this process; None without /proc."""
     if not Path("/proc/self/status").exists():
         return None
-    program = f"from srnn.bench import limits; print(limits.memory_rise({kind!r}, {FULL!r}, {torch.get_num_threads()}))"
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
-    clock.tick(1)
-    return float(done.stdout) / 1e6
-
-
-def memory_rise(kind: str, sizes: tuple[int, int, int], threads: int) -> int:
-    """Bytes by which VmHWM rises in a training step; meant for a process that has done nothing else."""
-    torch.set_num_threads(threads)
-    N, T, H = sizes
+    N, T, H = FULL
     training_step(replace(MEMORY[kind], N=2, T=8, H=8), "srnn")()  # libraries, threads, the optimizer's imports
     step = training_step(replace(MEMORY[kind], N=N, T=T, H=H), "srnn")
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts from what is held now, not from an import's peak
     before = _high_water()
     step()
-    return _high_water() - before
+    return (_high_water() - before) / 1e6
 
 
 def _high_water() -> int:
@@ -122,25 +120,38 @@ LIMITS: tuple[Limit, ...] = (
 )
 
 
-@contextlib.contextmanager
-def _freed_memory_kept() -> Iterator[None]:
+def keep_freed_memory() -> None:
     """Makes glibc reuse large blocks: `copy_` writes to memory that is there, and so must a scan that is compared with it.
 
     By default every new result of 300 MB is made of fresh pages, which cost several times the scan itself.
     """
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    mallopt = getattr(libc, "mallopt", lambda option, value: 0)
     mmap_max, trim_threshold = -4, -1  # their numbers in malloc.h
+    mallopt = getattr(ctypes.CDLL(None) if sys.platform == "linux" else None, "mallopt", lambda option, value: 0)
     mallopt(mmap_max, 0), mallopt(trim_threshold, -1)
-    try:
-        yield
-    finally:
-        mallopt(mmap_max, 65536), mallopt(trim_threshold, 128 * 1024)  # glibc's defaults
-        getattr(libc, "malloc_trim", lambda pad: 0)(0)
+
+
+def measure_here(key: str, sizes: tuple[int, int, int], rounds: int, quick: bool, threads: int) -> float | None:
+    """The value of one limit; meant for a process that has done nothing else, since old memory would tell on it."""
+    global FULL
+    FULL = sizes
+    torch.set_num_threads(threads)
+    if not key.startswith("memory"):
+        keep_freed_memory()
+    return next(limit for limit in LIMITS if limit.key == key).measure(Clock(rounds, quick))
+
+
+def in_fresh_process(key: str, clock: Clock) -> float | None:
+    """`measure_here`, elsewhere, with the backend, the sizes and the threads of this process."""
+    call = f"{key!r}, {FULL!r}, {clock.rounds}, {clock.quick}, {torch.get_num_threads()}"
+    program = f"import json; from srnn.bench import limits; print(json.dumps(limits.measure_here({call})))"
+    environment = os.environ | {"SRNN_BACKEND": kernels.DEFAULT}
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    value: float | None = json.loads(done.stdout)
+    return value
 
 
 def measure_limit(limit: Limit, clock: Clock) -> dict[str, Any]:
-    with _freed_memory_kept():
-        value = limit.measure(clock)
+    value = in_fresh_process(limit.key, clock)
+    clock.tick(1)
     met = None if value is None else limit.low <= value < limit.high
     return {"key": limit.key, "title": limit.title, "value": value, "floor": limit.floor, "met": met}
