@@ -35,7 +35,7 @@ def main() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"srnn {srnn.__version__}")
+        typer.echo(f"srnn {srnn.__version__}")
         raise typer.Exit()
 
 
@@ -69,7 +69,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
 
     found = doctor.examine()
     if as_json:
-        print(json.dumps(found, indent=2))
+        typer.echo(json.dumps(found, indent=2))
     else:
         doctor.show(found, Console())
     if not found["healthy"]:

@@ -58,7 +58,9 @@ class InputNetwork(nn.Module):
             return kernels.scan_states(table, h0, ids=x, **how)
         W, c = _weights(self.linear, x.dtype)
         W_s, b_s = _weights(self.gate, x.dtype)
-        return kernels.gated_scan(self.mlp(x), W, c, x, W_s, b_s, h0, final=final, **how)
+        # Flat, since a ReLU in place on a view of a product would be copied, forward and back.
+        z = self.mlp(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        return kernels.gated_scan(z, W, c, x, W_s, b_s, h0, final=final, **how)
 
 
 class _Shuffling(nn.Module):

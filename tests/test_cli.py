@@ -229,8 +229,9 @@ def test_import_of_the_library_loads_nothing_of_the_laboratory() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "set()\n", "")
 
 
-def test_closed_pipe_leaves_no_traceback() -> None:
-    command = [sys.executable, "-m", "srnn", "doctor"]
+@pytest.mark.parametrize("option", [[], ["--json"]])
+def test_closed_pipe_leaves_no_traceback(option: list[str]) -> None:
+    command = [sys.executable, "-m", "srnn", "doctor", *option]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
