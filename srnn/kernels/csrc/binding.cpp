@@ -26,7 +26,7 @@ using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 using Optional = std::optional<Tensor>;
 
-constexpr int64_t kChunk = 1 << 19;  // elements of b that are made at once: they stay in cache until the scan has read them
+constexpr int64_t kChunk = 1 << 17;  // elements of b that are made at once: they stay in cache until the scan has read them
 
 Type type_of(const Tensor& t) {
   switch (t.scalar_type()) {
