@@ -87,11 +87,11 @@ def slope(clock: Clock, form: str, axis: int) -> float | None:
     """Log-log slope of time along T (axis 1) or H (axis 2); native only, as the plain code would need too much memory."""
     if backend() != "native":
         return None
-    times: dict[float, list[float]] = {}
-    for factor in (0.25, 0.5, 1.0) if form == "dense" else (0.5, 1.0, 2.0):
+    sides = {}
+    for factor in (1.0, 0.5, 0.25) if form == "dense" else (2.0, 1.0, 0.5):  # the largest first: the others find its memory
         N, T, H = (int(size * factor) if i == axis else size for i, size in enumerate(FULL))
-        # One size after the other: taking turns, they would take each other's memory and pay for fresh pages.
-        times |= clock.race(settled({math.log(factor): scan(form, N, T, H)}))
+        sides[math.log(factor)] = scan(form, N, T, H)
+    times = clock.race(settled(sides))
     return linear_regression(list(times), [math.log(median(seconds)) for seconds in times.values()]).slope
 
 
