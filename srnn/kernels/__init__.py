@@ -26,8 +26,6 @@ _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": Sett
 
 NATIVE_ERROR = native.load_error()  # loads the library; a constant, so that a compiled graph need not ask
 DEFAULT = os.environ.get("SRNN_BACKEND", "auto")
-if DEFAULT not in BACKENDS:
-    raise one_of("backend ($SRNN_BACKEND)", DEFAULT, BACKENDS)
 
 
 def shuffle_scan(
@@ -145,6 +143,8 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
     if backend not in BACKENDS:
         raise one_of("backend", backend, BACKENDS)
     chosen = DEFAULT if backend == "auto" else backend
+    if chosen not in BACKENDS:
+        raise one_of("backend ($SRNN_BACKEND)", chosen, BACKENDS)
     if chosen == "native":
         if NATIVE_ERROR is not None:
             raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
