@@ -12,7 +12,7 @@ from torch import Tensor
 
 import srnn
 from srnn import kernels
-from srnn.kernels import BACKENDS, gated_scan, native, scan_final, scan_states
+from srnn.kernels import BACKENDS, gated_scan, scan_final, scan_states
 
 # What rounding may do to 40 steps. The reference and a right backend add in float64 in another order at most.
 TOLERANCE = 1e-9
@@ -31,7 +31,6 @@ def examine() -> dict[str, Any]:
         problem = f"SRNN_BACKEND={wish} names no backend; there are {', '.join(BACKENDS)}"
     elif wish != "auto" and not backends[wish]["available"]:
         problem = f"SRNN_BACKEND={wish} asks for a backend that is not available"
-    usual = "native" if backends["native"]["available"] else "torch"
     return {
         "srnn": srnn.__version__,
         "python": platform.python_version(),
@@ -41,7 +40,7 @@ def examine() -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backends": backends,
-        "auto": None if problem else usual if wish == "auto" else wish,
+        "auto": None if problem else kernels.auto_backend(),
         "SRNN_BACKEND": wish,
         "problem": problem,
         "healthy": problem is None and all(backend["equals_reference"] is not False for backend in backends.values()),
@@ -94,7 +93,7 @@ def _verdict(name: str, backend: dict[str, Any]) -> str:
 
 
 def _examine_backend(name: str) -> dict[str, Any]:
-    reason = native.load_error() if name == "native" else None
+    reason = kernels.NATIVE_ERROR if name == "native" else None
     found: dict[str, Any] = {"available": reason is None, "reason": reason, "equals_reference": None, "difference": None}
     found["error"] = None
     if reason is not None or name == "reference":

@@ -253,7 +253,7 @@ def test_a_limit_is_met_within_its_bounds(value: float | None, met: bool | None,
 
 @pytest.mark.parametrize(("form", "axis"), [("dense", 1), ("dense", 2), ("table", 1), ("table", 2)])
 def test_the_slope_of_a_quadratic_time_is_two(form: str, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "backend", lambda: "native")
+    monkeypatch.setattr(kernels, "auto_backend", lambda: "native")
     monkeypatch.setattr(limits, "FULL", (2, 16, 64))
     monkeypatch.setattr(limits, "scan", lambda form, N, T, H: lambda: float((N, T, H)[axis] ** 2))
     monkeypatch.setattr(clocks, "_seconds", lambda call: call())

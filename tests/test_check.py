@@ -26,7 +26,7 @@ C, H, N, T, V = 3, 5, 4, 6, 7
 
 
 @contextmanager
-def refused(kind: type[SRNNError], message: str) -> Iterator[None]:
+def assert_refused(kind: type[SRNNError], message: str) -> Iterator[None]:
     """An error of this class that has the parts of this message in it."""
     with pytest.raises(kind) as raised:
         yield
@@ -66,13 +66,13 @@ LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
 
 @pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS + LAYER_SETTING_ERRORS)
 def test_a_wrong_setting_is_refused(settings: dict[str, Any], kind: type[SRNNError], message: str) -> None:
-    with refused(kind, message):
+    with assert_refused(kind, message):
         SRNN(**{"input_size": C, "hidden_size": H, **settings})
 
 
 @pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS)
 def test_a_wrong_setting_of_a_cell_is_refused(settings: dict[str, Any], kind: type[SRNNError], message: str) -> None:
-    with refused(kind, message):
+    with assert_refused(kind, message):
         SRNNCell(**{"input_size": C, "hidden_size": H, **settings})
 
 
@@ -156,7 +156,7 @@ def test_a_wrong_call_is_refused_before_anything_is_computed(case: str) -> None:
     call, kind, message = (GRU_ERRORS | OWN_ERRORS)[case]
     rnn = SRNN(C, H, 2)
     for method in (rnn, rnn.final_state):
-        with Operators() as ran, refused(kind, message):
+        with Operators() as ran, assert_refused(kind, message):
             call(method)
         assert not [name for name in ran.names if "mm" in name or "srnn" in name]
 
@@ -166,7 +166,7 @@ def test_wrong_symbols_and_lengths_are_refused(case: str) -> None:
     call, kind, message = VALUE_ERRORS[case]
     rnn = SRNN(C, H, 2)
     for method in (rnn, rnn.final_state):
-        with refused(kind, message):
+        with assert_refused(kind, message):
             call(method)
 
 
@@ -210,5 +210,5 @@ STEP_ERRORS: dict[str, tuple[Callable[[SRNN, SRNNCell], Any], type[SRNNError], s
 @pytest.mark.parametrize("case", STEP_ERRORS)
 def test_a_wrong_step_is_refused(case: str) -> None:
     call, kind, message = STEP_ERRORS[case]
-    with refused(kind, message):
+    with assert_refused(kind, message):
         call(SRNN(C, H, 2), SRNNCell(C, H))

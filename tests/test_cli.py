@@ -107,7 +107,7 @@ def test_doctor_speaks_json(run: Run) -> None:
 
 
 def test_doctor_says_why_native_is_missing_and_what_runs_instead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "load_error", lambda: "no C++ compiler was found; install one")
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", "no C++ compiler was found; install one")
     code, out, _ = run("doctor")
     assert code == 0
     assert "native is not available: no C++ compiler was found; install one" in out
@@ -123,7 +123,7 @@ def test_doctor_obeys_and_shows_the_environment(run: Run, monkeypatch: pytest.Mo
 def test_doctor_fails_when_the_environment_asks_for_what_cannot_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, wish: str, answer: str
 ) -> None:
-    monkeypatch.setattr(native, "load_error", lambda: "no compiler")
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler")
     monkeypatch.setattr(kernels, "DEFAULT", wish)
     code, out, _ = run("doctor")
     assert code == 1

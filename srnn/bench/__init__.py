@@ -19,7 +19,7 @@ from rich.progress import Progress
 from srnn import kernels, records
 from srnn.bench.check import check_results
 from srnn.bench.clock import Clock
-from srnn.bench.limits import LIMITS, backend, measure_limit
+from srnn.bench.limits import LIMITS, measure_limit
 from srnn.bench.table import readme_table, replace_block, show
 from srnn.bench.training import SETTINGS, measure_setting
 from srnn.errors import SettingError, one_of
@@ -87,7 +87,7 @@ def run(rounds: int, quick: bool, keys: list[str], bar: Progress) -> dict[str, A
         "started": started,
         "seconds": round(time.perf_counter() - start, 1),
         "settings": {"rounds": rounds, "quick": quick, "only": keys, "dtype": "float32"},
-        "backend": {"name": backend(), "native_load_error": kernels.native.load_error()},
+        "backend": {"name": kernels.auto_backend(), "native_load_error": kernels.native.load_error()},
         "results": {"training": training, "limits": limits},
     }
 

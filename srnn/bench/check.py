@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from srnn import kernels
-from srnn.bench.limits import MEMORY, backend, scan
+from srnn.bench.limits import MEMORY, scan
 from srnn.bench.training import Network, Setting, loss
 from srnn.errors import SettingError
 
@@ -27,7 +27,8 @@ def check_results(settings: Iterable[Setting]) -> None:
             error = float((got[name] - value).norm() / value.norm().clamp(min=1e-12))
             if not error <= TOLERANCE:  # a NaN is a mismatch too
                 raise SettingError(
-                    f"{path}: {name} must be the reference's up to {TOLERANCE:g} of its norm; with backend {backend()!r} it is "
+                    f"{path}: {name} must be the reference's up to {TOLERANCE:g} of its norm; with "
+                    f"backend {kernels.auto_backend()!r} it is "
                     f"off by {error:.1e}; nothing was timed; srnn doctor and the tests of the kernels tell more"
                 )
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from srnn.errors import BackendError, DeviceError, DtypeError, LengthError, SettingError, ShapeError, SymbolError, one_of
 from srnn.kernels import fallback, native, ops, reference
 
-__all__ = ["ACTIVATIONS", "BACKENDS", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
+__all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
 
 ACTIVATIONS = ("relu", "tanh")
 BACKENDS = ("auto", "native", "reference", "torch")
@@ -136,6 +136,11 @@ def gated_scan(
         return None, _call(namespace.gated_scan_final, *inputs, h0, *sequence)[0]
     output, h_n, _ = _call(namespace.gated_scan, *inputs, h0, *sequence, activation)
     return None if final else output, h_n
+
+
+def auto_backend() -> str:
+    """What "auto" runs on a CPU: $SRNN_BACKEND, else native where it is built, else torch."""
+    return DEFAULT if DEFAULT != "auto" else "native" if NATIVE_ERROR is None else "torch"
 
 
 def _namespace(backend: str, tensor: Tensor) -> Any:
