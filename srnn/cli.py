@@ -1,9 +1,10 @@
 """The commands of `srnn`. Each checks its options here and leaves the work to the module of its name."""
 
+import ast
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 try:
     import typer
@@ -12,7 +13,7 @@ except ModuleNotFoundError as missing:
     raise SystemExit(f"srnn: the command line needs {missing.name}; install it with: pip install 'srnn[lab]'") from None
 
 import srnn
-from srnn.errors import SRNNError
+from srnn.errors import Interrupted, SettingError, SRNNError
 
 app = typer.Typer(
     name="srnn",
@@ -22,6 +23,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+TASK, NETWORK, HOW, PLACES = "The task", "The network", "How it is trained", "Where things go"
 
 
 def main() -> None:
@@ -30,7 +32,7 @@ def main() -> None:
         app(prog_name="srnn")
     except SRNNError as error:
         print(f"srnn: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(130 if isinstance(error, Interrupted) else 1)
 
 
 def _print_version(wanted: bool) -> None:
@@ -97,6 +99,186 @@ def bench(
     raise typer.Exit(
         bench.main(quick=quick, threads=threads, repeats=repeats, out=out or bench.RECORD, readme=readme, only=only)
     )
+
+
+@app.command()
+def train(
+    context: typer.Context,
+    task: Annotated[
+        str | None, typer.Argument(help="copy, adding, pmnist, bigpmnist, randomlabels, speech, or a file.py of yours.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="srnn, rnn, lstm, gru, or a file.py of yours.")] = "srnn",
+    recipe: Annotated[str, typer.Option(help="paper, own (of the network's paper) or ours: gives what you do not.")] = "paper",
+    resume: Annotated[Path | None, typer.Option(help="A run folder to go on with; only its end may be set anew.")] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of your own task or network; may be given again.")
+    ] = None,
+    length: Annotated[int | None, typer.Option(help="copy: the delay; adding: the steps.", rich_help_panel=TASK)] = None,
+    direction: Annotated[str | None, typer.Option(help="speech: predict or echo.", rich_help_panel=TASK)] = None,
+    standardise: Annotated[
+        bool | None, typer.Option(help="speech: inputs (x + 35) / 13 instead of raw dB.", rich_help_panel=TASK)
+    ] = None,
+    corpus: Annotated[str | None, typer.Option(help="speech: speech, timit or timit-sample.", rich_help_panel=TASK)] = None,
+    crop: Annotated[int | None, typer.Option(help="randomlabels: side of the crop.", rich_help_panel=TASK)] = None,
+    samples: Annotated[int | None, typer.Option(help="randomlabels: how many images.", rich_help_panel=TASK)] = None,
+    pixels: Annotated[str | None, typer.Option(help="bigpmnist: raw or wrapped.", rich_help_panel=TASK)] = None,
+    hidden_size: Annotated[int | None, typer.Option(help="Units.", rich_help_panel=NETWORK)] = None,
+    num_layers: Annotated[int | None, typer.Option(help="Recurrent layers.", rich_help_panel=NETWORK)] = None,
+    mlp: Annotated[str | None, typer.Option(help="srnn: widths of f_r, such as 32,32,32.", rich_help_panel=NETWORK)] = None,
+    gate: Annotated[
+        bool | None, typer.Option(help="srnn: the factor sigmoid(W_s x + b_s) of b.", rich_help_panel=NETWORK)
+    ] = None,
+    activation: Annotated[str | None, typer.Option(help="srnn: relu or tanh.", rich_help_panel=NETWORK)] = None,
+    permutation: Annotated[str | None, typer.Option(help="srnn: shift, identity or random.", rich_help_panel=NETWORK)] = None,
+    readout: Annotated[
+        str | None, typer.Option(help="Widths of its hidden layers; none: affine.", rich_help_panel=NETWORK)
+    ] = None,
+    norm: Annotated[bool | None, typer.Option(help="Layer norm before the read-out.", rich_help_panel=NETWORK)] = None,
+    dropout: Annotated[float | None, typer.Option(help="In the read-out.", rich_help_panel=NETWORK)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Sequences in an update.", rich_help_panel=HOW)] = None,
+    optimizer: Annotated[str | None, typer.Option(help="rmsprop, adam, adamw or sgd.", rich_help_panel=HOW)] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=HOW)] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Of the optimizer.", rich_help_panel=HOW)] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="The norm gradients are clipped to; 0: no clipping.", rich_help_panel=HOW)
+    ] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant or cosine.", rich_help_panel=HOW)] = None,
+    warmup: Annotated[int | None, typer.Option(help="Updates of linear warm-up.", rich_help_panel=HOW)] = None,
+    steps: Annotated[int | None, typer.Option(help="End after this many updates.", rich_help_panel=HOW)] = None,
+    epochs: Annotated[int | None, typer.Option(help="End after this many passes over the data.", rich_help_panel=HOW)] = None,
+    minutes: Annotated[float | None, typer.Option(help="End after this time, if not before.", rich_help_panel=HOW)] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="End after this many evaluations without a better one.", rich_help_panel=HOW)
+    ] = None,
+    stop_below: Annotated[
+        float | None, typer.Option(help="End when the mean loss of 500 updates is below this.", rich_help_panel=HOW)
+    ] = None,
+    select: Annotated[
+        str | None, typer.Option(help="Keep the weights with the best validation loss, or metric.", rich_help_panel=HOW)
+    ] = None,
+    eval_every: Annotated[int | None, typer.Option(help="Updates between two evaluations.", rich_help_panel=HOW)] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights and data.", rich_help_panel=HOW)] = None,
+    threads: Annotated[int | None, typer.Option(help="Of torch.", rich_help_panel=HOW)] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, ...", rich_help_panel=HOW)] = None,
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.", rich_help_panel=PLACES)] = None,
+    out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/ID", rich_help_panel=PLACES)] = None,
+    results: Annotated[Path, typer.Option(help="Where TASK.jsonl collects records.", rich_help_panel=PLACES)] = Path("results"),
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=PLACES)] = 30.0,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write the curve for TensorBoard too.", rich_help_panel=PLACES)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but errors.", rich_help_panel=PLACES)] = False,
+) -> None:
+    """Train a network on a task, with the settings of the paper where none are given.
+
+    Stop it with Ctrl-C at any time; the same command again goes on. A run leaves a folder, and when it is finished a record.
+
+    [dim]srnn train copy --length 500
+    srnn train pmnist --recipe ours --seed 1
+    srnn train speech --model gru --direction echo --hidden-size 256 --minutes 10
+    srnn train ./mytask.py --set length=100
+    srnn train --resume runs/copy-srnn-1f0c33a9 --steps 40000[/dim]
+    """
+    from srnn import lab
+
+    lab.look_in(data)
+    given = _given(context, setting or [])
+    run = lab.choose_run(task, model, recipe, given, resume)
+    path = resume or out or lab.RUNS / run.id
+    lab.train_run(
+        run,
+        path,
+        Console(quiet=quiet),
+        results=results,
+        checkpoint_every=checkpoint_every,
+        tensorboard=tensorboard,
+        quiet=quiet,
+    )
+
+
+def _given(context: typer.Context, settings: list[str]) -> dict[str, Any]:
+    """The settings of a run that were given: options of the panels above by their names, and those of --set."""
+    panels = {option.name: getattr(option, "rich_help_panel", None) for option in context.command.params}
+    given = {
+        name: value for name, value in context.params.items() if value is not None and panels[name] in (TASK, NETWORK, HOW)
+    }
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise SettingError(f"--set takes NAME=VALUE; got {text!r}")
+        try:
+            given[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            given[name] = value  # a word
+    for name in {"mlp", "readout"} & given.keys():
+        given[name] = _widths(name, str(given[name]))
+    return given | ({"clip": None} if given.get("clip") == 0 else {})
+
+
+def _widths(name: str, text: str) -> tuple[int, ...]:
+    if text in ("", "none", "()"):
+        return ()
+    try:
+        return tuple(int(width) for width in text.strip("()").rstrip(",").split(","))
+    except ValueError:
+        raise SettingError(f"--{name} takes widths such as 32,32,32, or none; got {text!r}") from None
+
+
+@app.command("eval")
+def eval_(
+    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="the one the task reports")] = None,
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
+) -> None:
+    """Score the weights that a run left.
+
+    [dim]srnn eval runs/pmnist-srnn-1f0c33a9
+    srnn eval runs/pmnist-srnn-1f0c33a9 --split val[/dim]
+    """
+    from srnn import lab
+
+    lab.look_in(data)
+    found = lab.evaluate_run(run, split, Console(quiet=as_json))
+    if as_json:
+        typer.echo(json.dumps(found))
+
+
+@app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(help="A folder of run folders.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+) -> None:
+    """List the runs: what each is, how far it is, and how well it does.
+
+    [dim]srnn runs
+    srnn runs elsewhere/runs --json[/dim]
+    """
+    from srnn import lab
+
+    found = lab.list_runs(folder, Console(quiet=as_json))
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+
+
+@app.command()
+def data(
+    name: Annotated[str | None, typer.Argument(help="mnist, speech, timit or timit-sample; all of them when left out.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
+) -> None:
+    """List the data sets that are here and how to get the others; with a name, check that one, or download it (MNIST).
+
+    [dim]srnn data
+    srnn data mnist[/dim]
+    """
+    from srnn import data as sets
+    from srnn import lab
+
+    if name is not None:
+        sets.fetch(name, data, Console())
+        return
+    lab.look_in(data)
+    sets.show(Console())
 
 
 @app.command()

@@ -43,6 +43,26 @@ class BackendError(SRNNError, RuntimeError):
     """A backend that is not available here."""
 
 
+class DataError(SRNNError, OSError):
+    """A data set that is missing, altered or unreadable."""
+
+
+class StorageError(SRNNError, OSError):
+    """A folder or a file that cannot be written, or that another process holds."""
+
+
+class RecordError(SRNNError, ValueError):
+    """A record, a checkpoint or a run folder that is damaged, or made with other settings."""
+
+
+class DivergedError(SRNNError, ArithmeticError):
+    """A training whose loss is no longer a finite number."""
+
+
+class Interrupted(SRNNError):
+    """A run that was asked to stop, and can go on from where it stands."""
+
+
 def one_of(kind: str, name: object, names: Iterable[str]) -> SettingError:
     """The answer to a wrong name: the list of right ones."""
     return SettingError(f"no {kind} is called {name!r}; there are {', '.join(names)}")

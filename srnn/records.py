@@ -1,6 +1,7 @@
 """Records: JSON that can answer for its numbers (settings, versions, machine, commit), written whole or not at all."""
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -12,7 +13,7 @@ import numpy
 import torch
 
 import srnn
-from srnn.errors import SettingError
+from srnn.errors import RecordError, StorageError
 
 UNKNOWN = "unknown"
 
@@ -34,22 +35,22 @@ def write(path: Path, record: dict[str, Any]) -> None:
     try:
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
-        raise SettingError(f"the record for {path} cannot be written as JSON: {error}") from error
-    replace_text(path, text)
+        raise RecordError(f"the record for {path} cannot be written as JSON: {error}") from error
+    replace(path, text.encode())
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Puts `text` in the place of a file in one step: written beside it, forced to disk, then renamed."""
+def replace(path: Path, content: bytes) -> None:
+    """Puts `content` in the place of a file in one step: written beside it, forced to disk, then renamed."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with beside.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
-        raise SettingError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}; what was there is as it was") from error
     finally:
         with contextlib.suppress(OSError):
             beside.unlink()  # there only when something went wrong
@@ -60,12 +61,38 @@ def read(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingError(f"there is no record to read at {path}: {error.strerror}") from error
+        raise RecordError(f"there is no record to read at {path}: {error.strerror}") from error
     except ValueError as error:
-        raise SettingError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
+        raise RecordError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
     if not isinstance(record, dict):
-        raise SettingError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
+        raise RecordError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
     return record
+
+
+def collect(path: Path, record: dict[str, Any]) -> None:
+    """Puts a run's record into a file of records, one a line, in the place of an older one of the very same run."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}; give another --results") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = [old for old in read_all(path) if old.get("id") != record["id"]] if path.exists() else []
+        replace(path, b"".join(json.dumps(each, allow_nan=False).encode() + b"\n" for each in [*kept, record]))
+    finally:
+        os.close(lock)
+
+
+def read_all(path: Path) -> list[dict[str, Any]]:
+    """The records of a file that holds one a line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+    except OSError as error:
+        raise RecordError(f"there are no records to read at {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordError(f"{path} must hold one record, a JSON object, a line; it does not: {error}") from error
 
 
 def _cpu_model() -> str:

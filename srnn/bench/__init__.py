@@ -59,7 +59,7 @@ def main(
     records.write(out, record)
     console.print(f"record: {out}", soft_wrap=True)
     if readme is not None:
-        records.replace_text(readme, replace_block(_text(readme), readme_table(record)))
+        records.replace(readme, replace_block(_text(readme), readme_table(record)).encode())
     return 0
 
 

@@ -1,0 +1,156 @@
+"""Corpora of speech in three layouts, as a list of utterances: TIMIT as the LDC ships it, NLTK's sample of it, a manifest.
+
+TRAIN/DR1/FCJF0/SX37.WAV         TIMIT, names in any case
+dr1-fvmh0/sx26.wav               NLTK's sample
+manifest.tsv, flac/NAME.flac     a table with the columns utterance and split (train, val, test)
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from srnn.errors import DataError
+
+SPLITS = ("train", "val", "test")
+LOOKED_FOR = {"manifest": "manifest.tsv", "timit": "a folder TRAIN", "sample": "folders like dr1-fvmh0"}
+
+# TIMIT's core test set, 24 speakers, and the usual 50 of the development set. The paper validates on the core test set
+# (192 utterances) and tests on the development set (400): the names are its, not the corpus's.
+_VAL = """
+    mdab0 mwbt0 felc0 mtas1 mwew0 fpas0 mjmp0 mlnt0 fpkt0 mlll0 mtls0 fjlm0 mbpm0 mklt0 fnlp0 mcmj0 mjdh0 fmgd0 mgrt0 mnjm0
+    fdhc0 mjln0 mpam0 fmld0
+"""
+_TEST = """
+    faks0 fdac1 fjem0 mgwt0 mjar0 mmdb1 mmdm2 mpdf0 fcmh0 fkms0 mbdg0 mbwm0 mcsh0 fadg0 fdms0 fedw0 mgjf0 mglb0 mrtk0 mtaa0
+    mtdt0 mthc0 mwjg0 fnmr0 frew0 fsem0 mbns0 mmjr0 mdls0 mdlf0 mdvc0 mers0 fmah0 fdrw0 mrcs0 mrjm4 fcal1 mmwh0 fjsj0 majc0
+    mjsw0 mreb0 fgjd0 fjmg0 mroa0 mteb0 mjfc0 mrjr0 fmml0 mrws1
+"""
+VAL_SPEAKERS, TEST_SPEAKERS = frozenset(_VAL.split()), frozenset(_TEST.split())
+TIMIT_COUNTS = {"train": 3640, "val": 192, "test": 400}
+
+# The sample has no official split, all of it is from TRAIN. Ours: a woman and a man of one dialect each, the other 12 train.
+SAMPLE_SPEAKERS = {"val": ("falk0", "madc0"), "test": ("fapb0", "mbma1")}
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One recording; `samples` is its length where the corpus says it."""
+
+    key: str
+    path: Path
+    speaker: str
+    split: str
+    samples: int | None = None
+
+
+def layout(folder: Path) -> str | None:
+    """Which of the three layouts `folder` has: "manifest", "timit", "sample", or none."""
+    if (folder / "manifest.tsv").is_file():
+        return "manifest"
+    names = [entry.name.lower() for entry in _entries(folder) if entry.is_dir()]
+    if "train" in names:
+        return "timit"
+    return "sample" if any(map(_sample_speaker, names)) else None
+
+
+def utterances(folder: Path) -> list[Utterance]:
+    """All utterances that are used: in the manifest's order, else by name. No SA sentences, which every speaker reads."""
+    kind = layout(folder)
+    if kind is None:
+        raise DataError(f"{folder} holds no speech corpus; expected one of: {', '.join(LOOKED_FOR.values())}")
+    readers = {"manifest": _manifest, "timit": _timit, "sample": _sample}
+    found = list(readers[kind](folder))
+    if not found:
+        raise DataError(f"{folder} has {LOOKED_FOR[kind]}, but no utterances; the copy is incomplete")
+    key, times = Counter(utterance.key for utterance in found).most_common(1)[0]
+    if times > 1:
+        raise DataError(f"{folder} has the utterance {key!r} {times} times; each may be there once")
+    return found
+
+
+def count(found: list[Utterance]) -> dict[str, int]:
+    """How many utterances each split has."""
+    return {split: sum(utterance.split == split for utterance in found) for split in SPLITS}
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir(), key=lambda entry: (entry.name.lower(), entry.name))
+    except OSError:  # not a folder, or not ours to read
+        return []
+
+
+def _recordings(folder: Path) -> list[Path]:
+    """NAME.wav in any case, without SA1 and SA2; NAME.WAV.wav is a converted copy that some keep beside NAME.WAV."""
+    pattern = re.compile(r"(?!sa)[^.]+\.wav", re.IGNORECASE)
+    return [path for path in _entries(folder) if pattern.fullmatch(path.name)]
+
+
+def _timit(folder: Path) -> Iterator[Utterance]:
+    for part in _entries(folder):
+        for speaker in (speaker for dialect in _entries(part) for speaker in _entries(dialect)):
+            name = speaker.name.lower()
+            for path in _recordings(speaker):
+                below = path.relative_to(part).with_suffix("").as_posix().lower()
+                split = _timit_split(part.name.lower(), name, below)
+                if split is not None:
+                    yield Utterance(f"{part.name.lower()}/{below}", path, name, split)
+
+
+def _timit_split(part: str, speaker: str, below: str) -> str | None:
+    if part == "train":
+        # "sa" anywhere below TRAIN: meant for the SA sentences, it drops 7 speakers too. So the published numbers were made.
+        return "train" if "sa" not in below else None
+    if part == "test":
+        return "val" if speaker in VAL_SPEAKERS else "test" if speaker in TEST_SPEAKERS else None
+    return None
+
+
+def _sample_speaker(name: str) -> str | None:
+    match = re.fullmatch(r"dr[1-8]-([fm][a-z]{3}[0-9])", name.lower())
+    return match and match[1]
+
+
+def _sample(folder: Path) -> Iterator[Utterance]:
+    splits = {speaker: split for split, speakers in SAMPLE_SPEAKERS.items() for speaker in speakers}
+    for entry in _entries(folder):
+        speaker = _sample_speaker(entry.name)
+        for path in _recordings(entry) if speaker else ():
+            key = path.relative_to(folder).with_suffix("").as_posix().lower()
+            yield Utterance(key, path, str(speaker), splits.get(str(speaker), "train"))
+
+
+def _manifest(folder: Path) -> Iterator[Utterance]:
+    table = folder / "manifest.tsv"
+    try:
+        lines = table.read_text(encoding="utf-8-sig").rstrip().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{table} cannot be read: {error}; expected tab-separated text in UTF-8") from error
+    columns = lines[0].rstrip("\r").split("\t")
+    if not {"utterance", "split"} <= set(columns):
+        raise DataError(f"the first line of {table} must name the columns utterance and split, parted by tabs; got {columns}")
+    for number, line in enumerate(lines[1:], start=2):
+        fields, where = line.rstrip("\r").split("\t"), f"{table}, line {number}"
+        if len(fields) != len(columns):
+            raise DataError(f"{where}: expected {len(columns)} fields as in the first line, got {len(fields)}")
+        row = dict(zip(columns, fields, strict=True))
+        if row["split"] not in SPLITS:
+            raise DataError(f"{where}: split must be one of {', '.join(SPLITS)}; got {row['split']!r}")
+        samples = row.get("samples")
+        if samples is not None and not re.fullmatch("[0-9]{1,12}", samples):
+            raise DataError(f"{where}: samples must be a whole number; got {samples!r}")
+        path = _audio(folder, row["utterance"], where)
+        yield Utterance(row["utterance"], path, row.get("speaker", ""), row["split"], None if samples is None else int(samples))
+
+
+def _audio(folder: Path, name: str, where: str) -> Path:
+    leaves = any(kind(name).is_absolute() or ".." in kind(name).parts for kind in (PurePosixPath, PureWindowsPath))
+    if leaves or not name:
+        raise DataError(f"{where}: an utterance must be the name of a file inside {folder}, without its ending; got {name!r}")
+    candidates = [folder / place / f"{name}.{ending}" for place in ("flac", "wav", ".") for ending in ("flac", "wav")]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise DataError(f"{where}: no audio for {name!r}; looked for NAME.flac and NAME.wav in {folder}, flac/ and wav/ below it")

@@ -1,0 +1,137 @@
+"""What a person sees of a run while it trains: a progress bar on a terminal, a plain line now and then elsewhere."""
+
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from srnn.errors import SettingError
+from srnn.run import Run
+from srnn.train import Training, Watcher
+
+SHOWN = 100  # updates whose mean loss is shown
+EVERY = 10.0  # seconds between plain lines
+
+
+def describe(run: Run) -> str:
+    """A line about a run, such as: copy (length 200) with srnn (hidden_size 128, mlp 8), seed 1234, recipe paper."""
+    parts = []
+    for name, thing in ((run.task.name, run.task), (run.network.name, run.network)):
+        settings = [f"{field.name} {_plain(getattr(thing, field.name))}" for field in fields(thing)]
+        parts.append(f"{name} ({', '.join(settings)})" if settings else name)
+    return f"{' with '.join(parts)}, seed {run.seed}, recipe {run.recipe}"
+
+
+def number(value: float) -> str:
+    """Four digits or so, however small."""
+    return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+class Status:
+    """The words about a run that both displays share."""
+
+    def __init__(self, training: Training) -> None:
+        self.began, self.first = time.monotonic(), training.position.step
+
+    def speed(self, training: Training) -> float:
+        """Updates a second since this process began."""
+        return (training.position.step - self.first) / max(1e-9, time.monotonic() - self.began)
+
+    def line(self, training: Training) -> str:
+        """Loss, the last evaluation beside the guesser's line, the epoch."""
+        task, position = training.task, training.position
+        recent = position.recent[-SHOWN:]
+        parts = [f"loss {number(sum(recent) / len(recent))}"] if recent else []
+        if (found := training.last_evaluation) is not None:
+            parts.append(f"{found['split']} {task.metric} {number(found['score'])}")
+        parts.append(f"guesser {number(task.guesser)}")
+        if training.updates_per_epoch:
+            parts.append(f"epoch {position.step / training.updates_per_epoch:.1f}")
+        return "  ".join(parts)
+
+
+class Board(Watcher):
+    """Writes the curve for TensorBoard."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise SettingError("--tensorboard needs the package of that name: pip install 'srnn[tensorboard]'") from None
+        self.folder, self.make = folder, SummaryWriter
+        self.writer: Any = None
+
+    def begin(self, training: Training) -> None:
+        self.writer = self.make(str(self.folder), purge_step=training.position.step + 1)
+
+    def entry(self, training: Training, entry: dict[str, Any]) -> None:
+        assert self.writer is not None
+        self.writer.add_scalar("train/loss", sum(entry["losses"]) / len(entry["losses"]), entry["step"])
+        if found := entry.get("evaluation"):
+            self.writer.add_scalar(f"{found['split']}/loss", found["loss"], entry["step"])
+            self.writer.add_scalar(f"{found['split']}/{training.task.metric}", found["score"], entry["step"])
+        self.writer.flush()
+
+    def end(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+class Lines(Watcher):
+    """A plain line every few seconds, for a file or a pipe."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def begin(self, training: Training) -> None:
+        self.status, self.last = Status(training), time.monotonic()
+
+    def update(self, training: Training) -> None:
+        if time.monotonic() - self.last < EVERY:
+            return
+        self.last, step, total = time.monotonic(), training.position.step, training.last_step
+        speed = self.status.speed(training)
+        left = f"  {_duration((total - step) / speed)} left" if total and speed else ""
+        text = f"update {step}/{total or '?'}  {self.status.line(training)}  {speed:.1f} updates/s{left}"
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+
+class Bar(Watcher):
+    """A progress bar, for a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (BarColumn(bar_width=20), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[status]}"))
+        self.bar = Progress(*columns, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console)
+
+    def begin(self, training: Training) -> None:
+        self.status, step = Status(training), training.position.step
+        self.task = self.bar.add_task("", total=training.last_step, completed=step, count="", status="")
+        self.bar.start()
+
+    def update(self, training: Training) -> None:
+        step, total, minutes = training.position.step, training.last_step, training.run.minutes
+        done: dict[str, Any] = {"completed": step}
+        if total is None and minutes is not None:  # then time is what there is to use up
+            done = {"total": 60 * minutes, "completed": training.position.seconds}
+        count = f"{step}/{total or '?'} at {self.status.speed(training):.0f}/s"
+        self.bar.update(self.task, count=count, status=self.status.line(training), **done)
+
+    def end(self) -> None:
+        self.bar.stop()
+
+
+def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list[Watcher]:
+    """Those that the user asked for."""
+    shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console)]
+    return [*shown, *([Board(tensorboard)] if tensorboard else [])]
+
+
+def _plain(value: Any) -> str:
+    return ",".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

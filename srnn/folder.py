@@ -1,0 +1,115 @@
+"""A run folder: what a run leaves on disk, and how it is read back. Nothing is pickled; every file is replaced in one step.
+
+run.json                  settings, commit, versions, machine
+metrics.jsonl             a line per entry of the curve
+checkpoint.safetensors    weights, optimiser and position, to go on from
+model.safetensors         the weights that are reported
+record.json               the finished run, in one piece
+lock                      held by the process that works in the folder
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from srnn import records
+from srnn.errors import RecordError, StorageError
+
+Tensors = dict[str, Tensor]
+
+
+class RunFolder:
+    """The files of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.run, self.metrics, self.record = path / "run.json", path / "metrics.jsonl", path / "record.json"
+        self.checkpoint, self.model = path / "checkpoint.safetensors", path / "model.safetensors"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """While one process works in a folder no other may; the lock goes with the process, however it ends."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be used as a run folder: {error.strerror}; give another --out") from error
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StorageError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
+            yield
+        finally:
+            os.close(lock)
+
+    def append_metrics(self, entry: dict[str, Any]) -> None:
+        """Adds a line; a run that goes on from an older checkpoint first cuts off what it will write again."""
+        try:
+            with self.metrics.open("ab") as file:
+                file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+        except OSError as error:
+            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is as it was") from error
+
+    def cut_metrics(self, length: int) -> None:
+        """Forgets what came after the first `length` bytes."""
+        try:
+            with self.metrics.open("ab") as file:
+                if file.tell() < length:
+                    raise RecordError(f"{self.metrics} has lost its end: {length} bytes are needed, {file.tell()} are there")
+                file.truncate(length)
+                os.fsync(file.fileno())
+        except OSError as error:
+            if isinstance(error, RecordError):
+                raise
+            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}") from error
+
+    def metrics_length(self) -> int:
+        """Bytes written so far, on disk for good."""
+        with self.metrics.open("ab") as file:
+            os.fsync(file.fileno())
+            return file.tell()
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        try:
+            return [json.loads(line) for line in self.metrics.read_bytes().splitlines()]
+        except OSError as error:
+            raise RecordError(f"{self.metrics} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise RecordError(f"{self.metrics} is damaged: {error}") from error
+
+
+def save_tensors(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
+    """Tensors and plain values in one file, with a digest of both."""
+    plain = json.dumps(state, allow_nan=False)
+    body = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    records.replace(path, safetensors.torch.save(body, {"state": plain, "sha256": _digest(body, plain)}))
+
+
+def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """What `save_tensors` wrote, or an error that names the file."""
+    advice = "it cannot be used; delete the folder's files to begin again"
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
+    except FileNotFoundError:
+        raise RecordError(f"{path} is not there") from None
+    except (OSError, safetensors.SafetensorError) as error:
+        raise RecordError(f"{path} is damaged ({error}); {advice}") from None
+    if about.get("sha256") != _digest(tensors, about.get("state", "")):
+        raise RecordError(f"{path} is damaged (its content does not fit its digest); {advice}")
+    return tensors, json.loads(about["state"])
+
+
+def _digest(tensors: Tensors, plain: str) -> str:
+    return hashlib.sha256(plain.encode() + safetensors.torch.save(dict(sorted(tensors.items())))).hexdigest()

@@ -1,0 +1,142 @@
+"""From names and a few settings to a complete Run. A recipe gives what the user does not.
+
+    paper   the settings of the SRNN paper, or its authors' code where the paper is silent
+    own     those that a network's own paper recommends; the paper's where it recommends none
+    ours    ours, for the tasks that have such
+
+What a user gives goes first, then what the task says for the network, what it says for all, what the network says for the task
+and for all (in `own` the network goes before the task); what nobody says is a default of `Run`, of the task or of the network.
+"""
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from srnn.errors import RecordError, SettingError, one_of
+from srnn.models import NETWORKS, Network
+from srnn.run import Run
+from srnn.tasks import Task
+from srnn.tasks.adding import Adding
+from srnn.tasks.copy import Copy
+from srnn.tasks.pmnist import PMNIST, BigPMNIST
+from srnn.tasks.randomlabels import RandomLabels
+from srnn.tasks.speech import Speech
+
+RECIPES = ("paper", "own", "ours")
+TASKS: dict[str, type[Task]] = {kind.name: kind for kind in (Adding, BigPMNIST, Copy, PMNIST, RandomLabels, Speech)}
+
+Kind = TypeVar("Kind", bound=Task | Network)
+
+
+def task_kind(name: str) -> type[Task]:
+    """A task by its name, or by the path of a Python file that defines one."""
+    return _from_file(name, Task) if _is_path(name) else _named("task", name, TASKS)
+
+
+def network_kind(name: str) -> type[Network]:
+    """A network by its name, or by the path of a Python file that defines one."""
+    return _from_file(name, Network) if _is_path(name) else _named("network", name, NETWORKS)
+
+
+def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Run:
+    """The run of a task, a network and a recipe; `given` are settings of the run, the task and the network, by their names."""
+    if recipe not in RECIPES:
+        raise one_of("recipe", recipe, RECIPES)
+    kinds = task_kind(task), network_kind(network)
+    names = [{field.name for field in fields(kind)} for kind in (*kinds, Run)]
+    for name in given:
+        if not any(name in known for known in names):
+            raise SettingError(f"neither the task {kinds[0].name} nor the network {kinds[1].name} has a setting {name!r}")
+    settings = _recipe(*kinds, recipe) | given
+    of_task, of_network, of_run = ({name: settings[name] for name in known & settings.keys()} for known in names)
+    ends = {"steps", "epochs"}
+    if given.keys() & ends:  # an end that is asked for stands in the place of the recipe's; minutes can only cut short
+        of_run |= dict.fromkeys(ends - given.keys())
+    return Run(task=kinds[0](**of_task), network=kinds[1](**of_network), recipe=recipe, **of_run)
+
+
+def from_dict(plain: Mapping[str, Any]) -> Run:
+    """The run that `Run.as_dict` wrote."""
+    try:
+        settings = dict(plain)
+        task, network = (
+            _rebuild(dict(settings.pop(key)), find) for key, find in (("task", task_kind), ("network", network_kind))
+        )
+        return Run(task=task, network=network, **_typed(settings))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, SettingError):
+            raise
+        raise RecordError(f"these are not the settings of a run: {error!r}") from None
+
+
+def _recipe(task: type[Task], network: type[Network], recipe: str) -> dict[str, Any]:
+    of_task, of_network = task.recipes.get(recipe, {}), network.recipes.get(recipe, {})
+    if recipe == "ours" and network.name not in of_task:
+        places = [f"{kind.name} with {name}" for kind in TASKS.values() for name in kind.recipes.get("ours", {})]
+        raise SettingError(f"there is no recipe of ours for {task.name} with {network.name}; there are: {', '.join(places)}")
+    word_of_task = {**of_task.get("", {}), **of_task.get(network.name, {})}
+    word_of_network = {**of_network.get("", {}), **of_network.get(task.name, {})}
+    if recipe == "own":  # the network's word goes before the paper's
+        return {**_recipe(task, network, "paper"), **word_of_task, **word_of_network}
+    return {**word_of_network, **word_of_task}
+
+
+def _rebuild(plain: dict[str, Any], find: Any) -> Any:
+    name, path, sha256 = plain.pop("name"), plain.pop("path", None), plain.pop("sha256", None)
+    kind = find(path or name)
+    if sha256 is not None and kind.file_sha256 != sha256:
+        raise RecordError(f"{path} is no longer the file that the run was begun with; begin a new run")
+    return kind(**_typed(plain))
+
+
+def _typed(plain: dict[str, Any]) -> dict[str, Any]:
+    """JSON's lists as the tuples they were."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(".py") or "/" in name
+
+
+def _named(kind: str, name: str, known: dict[str, type[Kind]]) -> type[Kind]:
+    if name not in known:
+        raise one_of(kind, name, sorted(known))
+    return known[name]
+
+
+def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
+    """The one subclass of Task or Network that a user's file defines, with the file's path and content noted in it."""
+    path = Path(name)
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise SettingError(f"{path} cannot be read: {error.strerror}") from error
+    digest = hashlib.sha256(source).hexdigest()
+    module_name = f"srnn_user_{digest[:16]}"
+    if module_name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[module_name]
+            raise SettingError(f"{path} does not run as Python: {type(error).__name__}: {error}") from error
+    defined = [
+        value
+        for value in vars(sys.modules[module_name]).values()
+        if isinstance(value, type) and issubclass(value, kind) and value.__module__ == module_name
+    ]
+    if len(defined) != 1:
+        found = ", ".join(value.__name__ for value in defined) or "none"
+        raise SettingError(f"{path} must define one subclass of srnn's {kind.__name__}; it defines {found}")
+    missing = [name for name in ("name",) if not hasattr(defined[0], name)]
+    if missing:
+        raise SettingError(f"{path}: {defined[0].__name__} must have a name, such as name = {path.stem!r}")
+    defined[0].file_path, defined[0].file_sha256 = str(path), digest  # type: ignore[attr-defined]
+    return defined[0]

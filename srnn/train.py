@@ -1,0 +1,411 @@
+"""The training loop. It names no task and no network: what a run needs is in its `Run`.
+
+What happens in update k depends on the weights, the optimiser, the seed and k alone. So a checkpoint is those and a position,
+and a run that is killed anywhere and continued ends with the very bits of one that never stopped.
+"""
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from torch import Tensor, nn
+
+from srnn import models, records
+from srnn.errors import Interrupted, RecordError, SettingError
+from srnn.folder import RunFolder, Tensors, load_tensors, save_tensors
+from srnn.recipes import from_dict
+from srnn.run import LIMITS, Run
+from srnn.tasks import Task, mix
+
+WINDOW = 500  # updates over which a loss is averaged to be judged
+EVALUATION_SEQUENCES = 500  # at once
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "rmsprop": lambda p, **how: torch.optim.RMSprop(p, alpha=0.9, eps=1e-8, **how),
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
+
+
+@dataclass
+class Position:
+    """Where a run stands, besides its tensors: plain values that go into the checkpoint."""
+
+    step: int = 0
+    examples: int = 0
+    pending: list[float] = field(default_factory=list)  # losses since the last entry of the curve
+    recent: list[float] = field(default_factory=list)  # the last WINDOW losses
+    best: dict[str, Any] | None = None  # the evaluation whose weights are kept
+    evaluations_since_best: int = 0
+    ceiling_reached: bool = False
+    metrics_bytes: int = 0
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    resumed: int = 0
+    commits: list[str] = field(default_factory=list)  # of the sources that worked on it, one after the other
+    started: str = field(default_factory=lambda: _now())
+
+
+class Watcher:
+    """Is told of a run while it goes on, and changes nothing in it."""
+
+    def begin(self, training: "Training") -> None: ...
+    def update(self, training: "Training") -> None: ...
+    def entry(self, training: "Training", entry: dict[str, Any]) -> None: ...
+    def end(self) -> None: ...
+
+
+def train(run: Run, folder: Path, *, checkpoint_every: float = 30.0, watchers: Sequence[Watcher] = ()) -> dict[str, Any]:
+    """Runs, or goes on with what stands in the folder, to the end; returns the record. `checkpoint_every` is in seconds."""
+    place = RunFolder(folder)
+    with place.held():
+        begin_folder(place, run)
+        if place.record.exists():
+            return records.read(place.record)
+        training = Training(run, place, checkpoint_every, watchers)
+        try:
+            with _signals() as asked:
+                return training.to_the_end(asked)
+        finally:
+            for watcher in watchers:
+                watcher.end()
+
+
+def begin_folder(place: RunFolder, run: Run) -> None:
+    """Writes run.json, or sees to it that the one that is there is of the same run."""
+    if place.run.exists():
+        theirs, ours = from_dict(records.read(place.run).get("run", {})).as_dict(), run.as_dict()
+        differing = [name for name in ours if theirs[name] != ours[name]]
+        if set(differing) - set(LIMITS):
+            shown = "; ".join(f"{name}: {theirs[name]!r} there, {ours[name]!r} here" for name in differing)
+            raise RecordError(f"{place.path} holds a run with other settings ({shown}); give another --out")
+        if not differing:
+            return
+        place.record.unlink(missing_ok=True)  # another end: the run goes on
+    records.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **records.environment()})
+
+
+class Training:
+    """A model, its optimiser and its position, from one update to the next."""
+
+    def __init__(self, run: Run, place: RunFolder, checkpoint_every: float, watchers: Sequence[Watcher]) -> None:
+        torch.set_num_threads(run.threads)
+        self.run, self.place, self.checkpoint_every, self.watchers = run, place, checkpoint_every, watchers
+        self.task, self.device = run.task, _device(run.device)
+        self.model = make_model(run).to(self.device)
+        self.optimizer = OPTIMIZERS[run.optimizer](self.model.parameters(), lr=run.lr, weight_decay=run.weight_decay)
+        self.updates_per_epoch = self.task.updates_per_epoch(run.batch_size)
+        self.last_step = _last_step(run, self.updates_per_epoch)
+        self.entry_every = run.eval_every or self.updates_per_epoch or 100
+        self.position, self.best_weights = Position(), Tensors()
+        self.last_evaluation: dict[str, Any] | None = None
+        if place.checkpoint.exists():
+            self._restore()
+        elif place.metrics.exists():
+            place.cut_metrics(0)
+        self.environment = records.environment()
+        if (commit := self.environment["commit"]["id"]) not in self.position.commits[-1:]:
+            self.position.commits.append(commit)
+        self._clock, self._cpu_clock = time.monotonic(), time.process_time()
+
+    def to_the_end(self, asked: Callable[[], str | None]) -> dict[str, Any]:
+        """Updates until a limit is reached, a signal asks to stop, or the loss is no longer a number."""
+        self._tell("begin")
+        saved = time.monotonic()
+        while (ended_by := self._ending()) is None:
+            if not self._update():
+                return self._finish("diverged", "a loss that is not finite")
+            if self.position.step % self.entry_every == 0:
+                self._add_entry()
+            self._tick()
+            self._tell("update")
+            stop = asked()
+            if stop or time.monotonic() - saved >= self.checkpoint_every:
+                if not self._save():
+                    return self._finish("diverged", "weights that are not finite")
+                saved = time.monotonic()
+            if stop:
+                way = f"the same command again goes on, or: srnn train --resume {self.place.path}"
+                raise Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
+        self._save()
+        return self._finish("finished", ended_by)
+
+    def _update(self) -> bool:
+        """One step of the optimiser; False when the loss is not finite, and then nothing was changed."""
+        run, position = self.run, self.position
+        torch.manual_seed(mix(run.seed, position.step))  # for dropout
+        batch = self.task.batch(position.step, run.batch_size, run.seed).to(self.device)
+        self.model.train()
+        loss = self.task.loss(self.model(batch), batch)
+        value = loss.item()
+        if not math.isfinite(value):
+            return False
+        self.optimizer.zero_grad()
+        loss.backward()
+        if run.clip is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), run.clip)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(run, position.step, self.last_step)
+        self.optimizer.step()
+        position.step += 1
+        position.examples += len(batch.input)
+        position.pending.append(value)
+        position.recent = [*position.recent[-WINDOW + 1 :], value]
+        return True
+
+    def _ending(self) -> str | None:
+        """The limit that is reached."""
+        run, position = self.run, self.position
+        if position.step == self.last_step:
+            return "steps" if position.step == run.steps else "epochs"
+        if run.minutes is not None and position.seconds >= 60 * run.minutes:
+            return "minutes"
+        if run.stop_below is not None and len(position.recent) == WINDOW and sum(position.recent) / WINDOW < run.stop_below:
+            return "stop_below"
+        if position.ceiling_reached:
+            return "ceiling"
+        if run.patience is not None and position.evaluations_since_best >= run.patience:
+            return "patience"
+        return None
+
+    def _add_entry(self) -> None:
+        """A line for the curve: the losses since the last one, and an evaluation where the task has data for it."""
+        position = self.position
+        entry: dict[str, Any] = {"step": position.step, "losses": position.pending}
+        if (split := self.task.selects or self.task.reports) is not None:
+            entry["evaluation"] = self._evaluate_and_keep(split)
+        self._tick()
+        entry |= {"seconds": round(position.seconds, 3), "cpu_seconds": round(position.cpu_seconds, 3)}
+        position.pending = []
+        self.place.append_metrics(entry)
+        self._tell("entry", entry)
+
+    def _evaluate_and_keep(self, split: str) -> dict[str, Any]:
+        """An evaluation; the weights are kept when it is the best yet, by the split that selects."""
+        position, found = self.position, evaluate(self.model, self.task, split, self.device)
+        found["step"] = position.step
+        self.last_evaluation = found
+        if self.task.selects is not None:
+            if position.best is None or self._better(found, position.best):
+                position.best, position.evaluations_since_best = found, 0
+                self.best_weights = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+            else:
+                position.evaluations_since_best += 1
+        ceiling = self.task.ceiling
+        position.ceiling_reached = ceiling is not None and found["score"] >= ceiling
+        return found
+
+    def _better(self, new: dict[str, Any], old: dict[str, Any]) -> bool:
+        if self.run.select == "loss":
+            return new["loss"] < old["loss"]
+        return (new["score"] > old["score"]) is self.task.higher_is_better and new["score"] != old["score"]
+
+    def _save(self) -> bool:
+        """Writes a checkpoint, but never one that cannot go on: False when weights are not finite."""
+        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+            return False
+        self._tick()
+        self.position.metrics_bytes = self.place.metrics_length()
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
+        tensors |= {
+            f"optimizer.{number}.{name}": value
+            for number, values in self.optimizer.state_dict()["state"].items()
+            for name, value in values.items()
+            if isinstance(value, Tensor)
+        }
+        save_tensors(self.place.checkpoint, tensors, {"run": self.run.as_dict(), "position": asdict(self.position)})
+        return True
+
+    def _restore(self) -> None:
+        """Everything as it was when the checkpoint was written."""
+        tensors, state = load_tensors(self.place.checkpoint)
+        theirs, ours = from_dict(state["run"]).as_dict(), self.run.as_dict()
+        if any(theirs[name] != ours[name] for name in ours.keys() - set(LIMITS)):
+            raise RecordError(f"{self.place.checkpoint} is of a run with other settings than run.json beside it")
+        try:
+            self.position = Position(**state["position"])
+            self.model.load_state_dict(_under("model", tensors))
+            self.best_weights = {name: tensor.to(self.device) for name, tensor in _under("best", tensors).items()}
+            values: dict[int, Tensors] = {}
+            for key, tensor in _under("optimizer", tensors).items():
+                number, name = key.split(".", 1)
+                values.setdefault(int(number), {})[name] = tensor
+            self.optimizer.load_state_dict({"state": values, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise RecordError(f"{self.place.checkpoint} does not fit this version of srnn: {error}") from None
+        self.place.cut_metrics(self.position.metrics_bytes)
+        self.position.resumed += 1
+
+    def _tick(self) -> None:
+        clock, cpu_clock = time.monotonic(), time.process_time()
+        self.position.seconds += clock - self._clock
+        self.position.cpu_seconds += cpu_clock - self._cpu_clock
+        self._clock, self._cpu_clock = clock, cpu_clock
+
+    def _tell(self, what: str, *about: Any) -> None:
+        for watcher in self.watchers:
+            getattr(watcher, what)(self, *about)
+
+    def _finish(self, status: str, ended_by: str) -> dict[str, Any]:
+        """Evaluates what is to be reported, with the weights that were kept, and writes model and record."""
+        task, position, entries = self.task, replace(self.position), self.place.read_metrics()
+        if position.pending and status == "finished":  # ended between two entries, by the clock
+            last: dict[str, Any] = {"step": position.step, "losses": position.pending}
+            if (split := task.selects or task.reports) is not None:
+                last["evaluation"] = self._evaluate_and_keep(split)
+            position.best = self.position.best
+            self._tick()
+            last |= {"seconds": round(self.position.seconds, 3), "cpu_seconds": round(self.position.cpu_seconds, 3)}
+            entries.append(last)
+        result = None
+        if status == "finished" or self.best_weights:
+            if self.best_weights:
+                self.model.load_state_dict(self.best_weights)
+            if task.reports is not None:
+                at = position.best["step"] if position.best else position.step
+                found = evaluate(self.model, task, task.reports, self.device)
+                result = {
+                    "split": task.reports,
+                    "metric": task.metric,
+                    "value": found["score"],
+                    "loss": found["loss"],
+                    "at": at,
+                }
+            save_tensors(self.place.model, dict(self.model.state_dict()), {"run": self.run.as_dict(), "result": result})
+        losses = numpy.array([loss for entry in entries for loss in entry["losses"]])
+        record = {
+            "kind": "run",
+            "id": self.run.id,
+            "run": self.run.as_dict(),
+            "parameters": self.model.count_parameters(),
+            "status": status,
+            "ended_by": ended_by,
+            "updates": position.step,
+            "examples": position.examples,
+            "epochs": position.step / self.updates_per_epoch if self.updates_per_epoch else None,
+            "result": result,
+            "selection": position.best,
+            "training": _judge(losses),
+            "guesser": task.guesser,
+            "ceiling": task.ceiling,
+            "lines": getattr(task, "lines", None),
+            "curve": curve(entries),
+            "seconds": round(self.position.seconds, 3),
+            "cpu_seconds": round(self.position.cpu_seconds, 3),
+            "resumed": position.resumed,
+            "commits": position.commits,
+            "started": position.started,
+            "finished": _now(),
+            **self.environment,
+        }
+        records.write(self.place.record, record)
+        return record
+
+
+def make_model(run: Run) -> models.Model:
+    return models.make(run.task, run.network, run.seed, readout=run.readout, norm=run.norm, dropout=run.dropout)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, task: Task, split: str, device: torch.device) -> dict[str, Any]:
+    """Loss and score of a split: means over all its answers."""
+    model.eval()
+    loss = score = weight = 0.0
+    for batch in task.batches(split, EVALUATION_SEQUENCES):
+        batch = batch.to(device)
+        output, n = model(batch), task.weight(batch)
+        loss += n * task.loss(output, batch).item()
+        score += n * task.score(output, batch).item()
+        weight += n
+    return {"split": split, "loss": loss / weight, "score": score / weight}
+
+
+def learning_rate(run: Run, step: int, last_step: int | None) -> float:
+    """The rate of the update with this number: linear warm-up, then constant or half a cosine down to 0."""
+    if step < run.warmup:
+        return run.lr * (step + 1) / run.warmup
+    if run.schedule == "constant" or last_step is None:
+        return run.lr
+    return run.lr / 2 * (1 + math.cos(math.pi * (step - run.warmup) / max(1, last_step - run.warmup)))
+
+
+def curve(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The entries as columns: mean losses, evaluations, times."""
+    columns: dict[str, list[Any]] = {
+        "step": [entry["step"] for entry in entries],
+        "loss": [_short(sum(entry["losses"]) / len(entry["losses"])) for entry in entries],
+        "seconds": [entry["seconds"] for entry in entries],
+        "cpu_seconds": [entry["cpu_seconds"] for entry in entries],
+    }
+    if any("evaluation" in entry for entry in entries):
+        for name in ("loss", "score"):
+            columns[f"evaluation_{name}"] = [_short(entry["evaluation"][name]) for entry in entries]
+    return columns
+
+
+def _judge(losses: numpy.ndarray) -> dict[str, Any] | None:
+    """The mean loss of the last WINDOW updates, and the lowest such mean of any WINDOW consecutive ones."""
+    if not len(losses):
+        return None
+    window = min(WINDOW, len(losses))
+    sums = numpy.cumsum(numpy.concatenate([[0.0], losses]))
+    means = (sums[window:] - sums[:-window]) / window
+    lowest = int(means.argmin())
+    return {"window": window, "final": float(means[-1]), "lowest": float(means[lowest]), "lowest_at": lowest + window}
+
+
+def _last_step(run: Run, updates_per_epoch: int | None) -> int | None:
+    ends = [run.steps] if run.steps is not None else []
+    if run.epochs is not None:
+        assert updates_per_epoch is not None
+        ends.append(run.epochs * updates_per_epoch)
+    return min(ends, default=None)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise SettingError(f"device {name!r} is not available here: {str(error).splitlines()[0]}") from None
+    return device
+
+
+def _under(prefix: str, tensors: Tensors) -> Tensors:
+    return {name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], str | None]]:
+    """Ctrl-C and SIGTERM become a request that is met after the update; a second Ctrl-C stops at once."""
+    asked: list[str] = []
+
+    def note(number: int, frame: Any) -> None:
+        asked.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+        signal.signal(number, before[number])
+
+    before = {number: signal.getsignal(number) for number in (int(signal.SIGINT), int(signal.SIGTERM))}
+    try:
+        for number in before:
+            signal.signal(number, note)
+        yield lambda: asked[0] if asked else None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
