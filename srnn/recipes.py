@@ -9,14 +9,14 @@ and for all (in `own` the network goes before the task); what nobody says is a d
 """
 
 import hashlib
-import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
-from srnn.errors import RecordError, SettingError, one_of
+from srnn.errors import RecordError, SettingError, SRNNError, one_of
 from srnn.models import NETWORKS, Network
 from srnn.run import Run
 from srnn.tasks import Task
@@ -51,6 +51,9 @@ def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Ru
     for name in given:
         if not any(name in known for known in names):
             raise SettingError(f"neither the task {kinds[0].name} nor the network {kinds[1].name} has a setting {name!r}")
+    given = _typed(given)
+    for field in (field for kind in (*kinds, Run) for field in fields(kind) if field.name in given):
+        _check_type(field, given[field.name])
     settings = _recipe(*kinds, recipe) | given
     of_task, of_network, of_run = ({name: settings[name] for name in known & settings.keys()} for known in names)
     ends = {"steps", "epochs"}
@@ -68,7 +71,7 @@ def from_dict(plain: Mapping[str, Any]) -> Run:
         )
         return Run(task=task, network=network, **_typed(settings))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, SettingError):
+        if isinstance(error, SRNNError):
             raise
         raise RecordError(f"these are not the settings of a run: {error!r}") from None
 
@@ -98,6 +101,13 @@ def _typed(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
 
 
+def _check_type(field: Field, value: Any) -> None:
+    """A value must be of its default's type, and a real number may be a whole one; nothing is known of a default None."""
+    wanted = int | float if isinstance(field.default, float) else type(field.default)
+    if field.default not in (MISSING, None) and not isinstance(value, wanted):
+        raise SettingError(f"{field.name} must be of the kind of {field.default!r}; got {value!r}")
+
+
 def _is_path(name: str) -> bool:
     return name.endswith(".py") or "/" in name
 
@@ -116,17 +126,17 @@ def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
     except OSError as error:
         raise SettingError(f"{path} cannot be read: {error.strerror}") from error
     digest = hashlib.sha256(source).hexdigest()
-    module_name = f"srnn_user_{digest[:16]}"
+    # One module for each path and content: what a class says of its file stays true when there is a copy of it elsewhere.
+    module_name = f"srnn_user_{hashlib.sha256(str(path).encode() + source).hexdigest()[:16]}"
     if module_name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = sys.modules[module_name] = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
+        module = sys.modules[module_name] = ModuleType(module_name)
+        module.__file__ = str(path)
+        try:  # not by import: a file changed twice within a second would be taken from __pycache__
+            exec(compile(source, str(path), "exec"), vars(module))
         except Exception as error:
             del sys.modules[module_name]
-            raise SettingError(f"{path} does not run as Python: {type(error).__name__}: {error}") from error
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            raise SettingError(f"{path} does not run as Python: {said}") from error
     defined = [
         value
         for value in vars(sys.modules[module_name]).values()

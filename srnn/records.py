@@ -1,6 +1,5 @@
 """Records: JSON that can answer for its numbers (settings, versions, machine, commit), written whole or not at all."""
 
-import contextlib
 import fcntl
 import json
 import os
@@ -13,6 +12,7 @@ import numpy
 import torch
 
 import srnn
+from srnn.atomic import replacing
 from srnn.errors import RecordError, StorageError
 
 UNKNOWN = "unknown"
@@ -41,19 +41,11 @@ def write(path: Path, record: dict[str, Any]) -> None:
 
 def replace(path: Path, content: bytes) -> None:
     """Puts `content` in the place of a file in one step: written beside it, forced to disk, then renamed."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        with replacing(path) as beside:
+            beside.write_bytes(content)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}; what was there is as it was") from error
-    finally:
-        with contextlib.suppress(OSError):
-            beside.unlink()  # there only when something went wrong
 
 
 def read(path: Path) -> dict[str, Any]:

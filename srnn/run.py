@@ -65,6 +65,8 @@ class Run:
         for name in ("lr", "clip", "minutes"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise SettingError(f"{name} must be positive; got {value}")
+        if self.seed >= 2**63:
+            raise SettingError(f"seed must be below 2**63, torch takes no larger one; got {self.seed}")
         for width in (*self.readout, self.network.hidden_size, self.network.num_layers, *getattr(self.network, "mlp", ())):
             _at_least("a width or a number of layers", width, 1)
         if not 0 <= self.dropout < 1:

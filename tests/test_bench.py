@@ -18,7 +18,7 @@ from srnn import bench, kernels, records
 from srnn.bench import clock as clocks
 from srnn.bench import limits, table, training
 from srnn.bench.check import check_results
-from srnn.errors import SettingError
+from srnn.errors import RecordError, SettingError, StorageError
 from srnn.kernels import reference
 
 TITLES = [*(s.title for s in training.SETTINGS), *(limit.title for limit in limits.LIMITS)]
@@ -357,7 +357,7 @@ def test_a_write_that_fails_leaves_the_old_record_and_nothing_else(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, broken, fail)
-    with pytest.raises(SettingError, match=r"record\.json cannot be written: No space left on device"):
+    with pytest.raises(StorageError, match=r"record\.json cannot be written: No space left on device"):
         records.write(path, {"number": 2})
     assert records.read(path) == {"number": 1}
     assert list(tmp_path.iterdir()) == [path]
@@ -365,7 +365,7 @@ def test_a_write_that_fails_leaves_the_old_record_and_nothing_else(
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), Path()])
 def test_what_is_not_json_is_refused_and_not_written(value: Any, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="cannot be written as JSON"):
+    with pytest.raises(RecordError, match="cannot be written as JSON"):
         records.write(tmp_path / "record.json", {"value": value})
     assert list(tmp_path.iterdir()) == []
 
@@ -375,7 +375,7 @@ def test_what_is_not_a_record_is_refused(text: str | None, message: str, tmp_pat
     path = tmp_path / "record.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises(RecordError, match=message):
         records.read(path)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from srnn.data.atomic import replacing
+from srnn.atomic import replacing
 from srnn.errors import DataError
 
 Bytes = NDArray[numpy.uint8]

@@ -19,7 +19,7 @@ from rich.progress import track
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from srnn.data.atomic import replacing
+from srnn.atomic import replacing
 from srnn.data.corpus import SPLITS, Utterance, utterances
 from srnn.errors import DataError
 

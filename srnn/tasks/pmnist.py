@@ -143,6 +143,6 @@ def normalise(levels: Tensor) -> Tensor:
 def wrap(levels: Tensor) -> Tensor:
     """What the authors' code makes of a grey level: the normalised value times 255 is cut to a byte, and wraps modulo 256.
 
-    Black becomes 148, darker than which nothing is but the padding, 0; the ramp from black to white is no longer monotone.
+    Black becomes 148, lighter than the padding, 0, and than many a grey; the ramp from black to white is no longer monotone.
     """
     return (normalise(torch.arange(256)) * 255).trunc().long().remainder(256).to(torch.uint8)[levels.long()]

@@ -17,6 +17,11 @@ def replacing(path: Path) -> Iterator[Path]:
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(beside, path)
+        folder = os.open(path.parent, os.O_RDONLY)  # so that the new name outlasts a power cut, too
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     finally:
         with contextlib.suppress(OSError):
             beside.unlink()  # there only when something went wrong

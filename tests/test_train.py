@@ -1,0 +1,361 @@
+"""Runs: equal ones give equal curves, stopped ones go on, and whatever goes wrong is one clear error with nothing lost."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from srnn import data, lab, records, train
+from srnn.data import mnist
+from srnn.errors import Interrupted, RecordError, SettingError, SRNNError, StorageError
+from srnn.folder import RunFolder, load_tensors
+from srnn.recipes import from_dict, make_run
+from srnn.run import Run
+from srnn.tasks import pmnist
+from srnn.train import Training, learning_rate
+
+
+def copy_run(**settings: Any) -> Run:
+    """A short run with all that has a state: dropout, momentum, a decaying rate."""
+    small: dict[str, Any] = {"length": 5, "hidden_size": 16, "batch_size": 4, "steps": 30, "eval_every": 7}
+    how = {"dropout": 0.3, "optimizer": "adamw", "schedule": "cosine", "warmup": 3, "readout": (8,), "norm": True, "clip": 1.0}
+    return make_run("copy", "srnn", **(small | how | settings))
+
+
+@pytest.fixture
+def digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MNIST of 80 images that are easy to tell apart."""
+    labels = numpy.arange(80, dtype=numpy.uint8) % 10
+    images = numpy.random.RandomState(0).randint(0, 40, (80, 28, 28)).astype(numpy.uint8) + (20 * labels)[:, None, None]
+    monkeypatch.setattr(data, "find", lambda name: Path(name))
+    monkeypatch.setattr(mnist, "load", lambda folder: {"train": (images, labels), "test": (images[:20], labels[:20])})
+    splits = {"train": ("train", 0, 50), "val": ("train", 50, 80), "test": ("test", 0, 20)}
+    monkeypatch.setattr(pmnist, "SPLITS", splits)
+
+
+def digits_run(**settings: Any) -> Run:
+    small: dict[str, Any] = {"hidden_size": 8, "mlp": (4,), "batch_size": 20, "epochs": 4, "lr": 0.01, "dropout": 0.2}
+    return make_run("pmnist", "srnn", **(small | settings))
+
+
+def weights(folder: Path, name: str = "model") -> dict[str, Any]:
+    return {key: value.tolist() for key, value in load_tensors(folder / f"{name}.safetensors")[0].items()}
+
+
+def numbers(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without what tells of time, place and how often it was continued."""
+    apart = ("seconds", "cpu_seconds", "started", "finished", "resumed", "commits", "commit", "machine", "versions", "curve")
+    curve = {name: column for name, column in record["curve"].items() if "seconds" not in name}
+    return {name: value for name, value in record.items() if name not in apart} | {"curve": curve}
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """Metrics and weights, to the bit."""
+    assert numbers(records.read(one / "record.json")) == numbers(records.read(other / "record.json"))
+    assert weights(one) == weights(other)
+    assert weights(one, "checkpoint") == weights(other, "checkpoint")
+    ours, theirs = (RunFolder(folder).read_metrics() for folder in (one, other))
+    assert [(e["step"], e["losses"], e.get("evaluation")) for e in ours] == [
+        (e["step"], e["losses"], e.get("evaluation")) for e in theirs
+    ]
+
+
+def stop_after(updates: int, run: Run, folder: Path) -> None:
+    """Trains for some updates with a checkpoint after each, then ends without a word, as a killed process does."""
+
+    class Killed(BaseException):
+        pass
+
+    class Killer(train.Watcher):
+        def update(self, training: Training) -> None:
+            if training.position.step == updates:
+                raise Killed
+
+    with pytest.raises(Killed):
+        train.train(run, folder, checkpoint_every=0.0, watchers=[Killer()])
+
+
+def test_equal_runs_give_equal_curves_and_weights(tmp_path: Path) -> None:
+    for name in "ab":
+        torch.manual_seed(ord(name))  # what went before does not matter
+        train.train(copy_run(), tmp_path / name)
+    assert_same(tmp_path / "a", tmp_path / "b")
+    train.train(copy_run(seed=5), tmp_path / "c")
+    assert weights(tmp_path / "a") != weights(tmp_path / "c")
+
+
+@pytest.mark.parametrize("updates", [1, 6, 7, 8, 29])
+def test_a_run_that_goes_on_ends_as_one_that_never_stopped(updates: int, tmp_path: Path) -> None:
+    train.train(copy_run(), tmp_path / "whole")
+    stop_after(updates, copy_run(), tmp_path / "parts")
+    record = train.train(copy_run(), tmp_path / "parts")
+    assert record["resumed"] == (updates > 1)  # a checkpoint follows its update
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.usefixtures("digits")
+@pytest.mark.parametrize("updates", [2, 3, 4, 10])
+def test_the_best_weights_go_on_too(updates: int, tmp_path: Path) -> None:
+    train.train(digits_run(), tmp_path / "whole")
+    stop_after(updates, digits_run(), tmp_path / "parts")
+    train.train(digits_run(), tmp_path / "parts")
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_metrics_written_after_the_checkpoint_are_written_again_not_twice(tmp_path: Path) -> None:
+    run, folder = copy_run(), tmp_path / "run"
+    stop_after(7, run, folder)
+    with (folder / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"step": 14, "losses": [1.0')  # a line that was cut short
+    record = train.train(run, folder)
+    assert record["curve"]["step"] == [7, 14, 21, 28, 30]
+
+
+COMMAND = [sys.executable, "-m", "srnn", "train", "copy", "--length", "20", "--threads", "1", "--dropout", "0.2"]
+
+
+@pytest.mark.slow
+def test_a_process_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path) -> None:
+    rng, command = random.Random(0), [*COMMAND, "--steps", "400", "--checkpoint-every", "0.02", "--quiet"]
+    subprocess.run([*command, "--out", "whole"], cwd=tmp_path, check=True)
+    checkpoint, kills = tmp_path / "parts" / "checkpoint.safetensors", 0
+    while kills < 4:
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        process = subprocess.Popen([*command, "--out", "parts"], cwd=tmp_path)
+        while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
+            time.sleep(0.001)
+        time.sleep(rng.random() * 0.2)
+        assert process.poll() is None, "the run ended before it could be killed"
+        process.kill()
+        process.wait()
+        kills += 1
+    subprocess.run([*command, "--out", "parts"], cwd=tmp_path, check=True)
+    assert records.read(tmp_path / "parts" / "record.json")["resumed"] == 4
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_run_that_goes_on_and_says_how(number: signal.Signals, tmp_path: Path) -> None:
+    command = [*COMMAND, "--steps", "100000", "--out", "run", "--checkpoint-every", "1000"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "run" / "metrics.jsonl").exists():
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said.count("\n") == 1
+    assert "srnn train --resume run" in said
+    step = load_tensors(tmp_path / "run" / "checkpoint.safetensors")[1]["position"]["step"]
+    assert f"after update {step};" in said
+    record = train.train(lab.read_run(tmp_path / "run").with_limits(steps=step + 5), tmp_path / "run")
+    assert record["updates"] == step + 5
+
+
+def test_minutes_end_a_run_and_more_of_them_continue_it(tmp_path: Path) -> None:
+    run = copy_run(schedule="constant")
+    train.train(run, tmp_path / "whole")
+    short = train.train(replace(run, minutes=1e-9), tmp_path / "parts")
+    assert (short["ended_by"], short["updates"]) == ("minutes", 1)
+    before = load_tensors(tmp_path / "parts" / "checkpoint.safetensors")[1]["position"]["seconds"]
+    record = train.train(replace(run, minutes=10.0), tmp_path / "parts")
+    assert (record["ended_by"], record["updates"], record["resumed"]) == ("steps", 30, 1)
+    assert record["seconds"] > before > 0
+    assert short["curve"]["loss"][0] == pytest.approx(RunFolder(tmp_path / "parts").read_metrics()[0]["losses"][0], rel=1e-5)
+    ours, theirs = (RunFolder(tmp_path / name).read_metrics() for name in ("whole", "parts"))
+    assert [entry["losses"] for entry in ours] == [entry["losses"] for entry in theirs]
+    assert weights(tmp_path / "whole") == weights(tmp_path / "parts")
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    first = train.train(copy_run(), tmp_path)
+    assert train.train(copy_run(), tmp_path) == first
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
+    record = train.train(copy_run(lr=1e30, clip=None, norm=False, warmup=0, optimizer="sgd"), tmp_path, checkpoint_every=0.0)
+    assert record["status"] == "diverged"
+    assert 0 < record["updates"] < 30
+    assert "diverged at update" in lab.summary(record)
+    if (tmp_path / "checkpoint.safetensors").exists():
+        tensors, state = load_tensors(tmp_path / "checkpoint.safetensors")
+        assert state["position"]["step"] <= record["updates"]
+        assert all(tensor.isfinite().all() for tensor in tensors.values())
+    json.dumps(record, allow_nan=False)
+
+
+@pytest.mark.usefixtures("digits")
+def test_the_weights_that_validated_best_are_reported_and_the_test_data_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    batches = pmnist.PMNIST.batches
+
+    def counted(self: Any, split: str, batch_size: int) -> Any:
+        read.append(split)
+        return batches(self, split, batch_size)
+
+    monkeypatch.setattr(pmnist.PMNIST, "batches", counted)
+    record = train.train(digits_run(epochs=6, lr=0.3), tmp_path)
+    assert read == ["val"] * 6 + ["test"]
+    losses = record["curve"]["evaluation_loss"]
+    assert record["selection"]["loss"] == pytest.approx(min(losses), rel=1e-5)
+    assert record["result"]["at"] == record["curve"]["step"][losses.index(min(losses))]
+    model = train.make_model(digits_run())
+    model.load_state_dict(load_tensors(tmp_path / "model.safetensors")[0])
+    found = train.evaluate(model, digits_run().task, "val", torch.device("cpu"))
+    assert found["loss"] == record["selection"]["loss"]
+
+
+@pytest.mark.usefixtures("digits")
+def test_a_run_selects_by_the_metric_when_asked(tmp_path: Path) -> None:
+    record = train.train(digits_run(epochs=8, select="metric"), tmp_path)
+    scores = record["curve"]["evaluation_score"]
+    assert record["selection"]["step"] == record["curve"]["step"][scores.index(max(scores))]
+
+
+@pytest.mark.usefixtures("digits")
+def test_runs_end_by_patience_by_the_ceiling_and_by_a_low_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    patient = train.train(digits_run(epochs=50, lr=1e-9, patience=3), tmp_path / "patience")
+    assert patient["ended_by"] == "patience"
+    assert patient["updates"] == patient["selection"]["step"] + 3 * 3
+    labels = train.train(make_run("randomlabels", "srnn", samples=20, lr=0.01), tmp_path / "ceiling")
+    assert (labels["ended_by"], labels["result"]["value"]) == ("ceiling", labels["ceiling"])
+    monkeypatch.setattr(train, "WINDOW", 5)
+    low = train.train(copy_run(stop_below=100.0), tmp_path / "low")
+    assert (low["ended_by"], low["updates"]) == ("stop_below", 5)
+
+
+def test_the_record_tells_the_lowest_mean_of_consecutive_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train, "WINDOW", 3)
+    losses = numpy.array([5.0, 1.0, 1.0, 4.0, 0.0, 0.5, 8.5])
+    assert train._judge(losses) == {
+        "window": 3,
+        "final": pytest.approx(3.0),
+        "lowest": pytest.approx(1.5),
+        "lowest_at": 6,
+    }
+
+
+def test_the_rate_warms_up_and_decays_to_zero() -> None:
+    run = copy_run(lr=1.0, steps=103)
+    rates = [learning_rate(run, step, 103) for step in range(103)]
+    assert rates[:4] == pytest.approx([1 / 3, 2 / 3, 1, 1], abs=1e-3)
+    assert rates[53] == pytest.approx(0.5)
+    assert rates[3:] == sorted(rates[3:], reverse=True)
+    assert learning_rate(run, 103, 103) == pytest.approx(0.0)
+    assert learning_rate(replace(run, schedule="constant"), 90, 103) == 1.0
+
+
+# What goes wrong.
+
+
+def test_a_full_disk_is_one_error_and_the_run_goes_on_from_the_checkpoint_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train.train(copy_run(), tmp_path / "whole")
+    stop_after(10, copy_run(), tmp_path / "run")
+
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(StorageError, match=r"cannot be written: No space left on device"):
+            train.train(copy_run(), tmp_path / "run", checkpoint_every=0.0)
+    train.train(copy_run(), tmp_path / "run")
+    assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"file/run cannot be used as a run folder: Not a directory; give another --out"):
+        train.train(copy_run(), tmp_path / "file" / "run")
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    with RunFolder(tmp_path).held(), pytest.raises(StorageError, match="in use by another process"):
+        train.train(copy_run(), tmp_path)
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_a_run_with_other_settings_does_not_touch_the_folder(tmp_path: Path) -> None:
+    stop_after(3, copy_run(), tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(RecordError, match=r"holds a run with other settings \(lr: 0.001 there, 0.5 here\)"):
+        train.train(copy_run(lr=0.5), tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
+    stop_after(3, copy_run(), tmp_path / "a")
+    stop_after(3, copy_run(seed=9), tmp_path / "b")
+    os.replace(tmp_path / "a" / "checkpoint.safetensors", tmp_path / "b" / "checkpoint.safetensors")
+    with pytest.raises(RecordError, match=r"of a run with other settings than run\.json beside it"):
+        train.train(copy_run(seed=9), tmp_path / "b")
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text"])
+def test_a_damaged_checkpoint_is_named_and_left_as_it_is(damage: str, tmp_path: Path) -> None:
+    stop_after(3, copy_run(), tmp_path)
+    path = tmp_path / "checkpoint.safetensors"
+    whole = path.read_bytes()
+    flipped = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
+    path.write_bytes({"cut": whole[:-100], "flipped": flipped, "empty": b"", "text": b"not a checkpoint at all"}[damage])
+    broken = path.read_bytes()
+    with pytest.raises(RecordError, match=r"checkpoint\.safetensors is damaged") as caught:
+        train.train(copy_run(), tmp_path)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == broken
+
+
+@pytest.mark.parametrize("text", ["{}", "[", '{"run": {"task": {"name": "copy"}}}', '{"run": {"task": 3, "network": 4}}'])
+def test_a_damaged_run_json_is_one_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(SRNNError) as caught:
+        lab.read_run(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("here it is there")
+    with pytest.raises(SettingError, match="device 'cuda' is not available here"):
+        train.train(copy_run(device="cuda"), tmp_path)
+
+
+def test_a_cosine_run_cannot_be_given_another_end(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="cannot be given another end"):
+        copy_run().with_limits(steps=50)
+    assert copy_run(schedule="constant").with_limits(steps=50).steps == 50
+
+
+def test_settings_survive_the_folder(tmp_path: Path) -> None:
+    stop_after(1, copy_run(), tmp_path)
+    assert lab.read_run(tmp_path) == copy_run()
+    assert from_dict(copy_run().as_dict()) == copy_run()
+
+
+def test_records_are_collected_one_for_each_run(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "copy.jsonl"
+    for number, name in enumerate(("a", "b", "a")):
+        records.collect(path, {"id": name, "number": number})
+    assert records.read_all(path) == [{"id": "b", "number": 1}, {"id": "a", "number": 2}]
+    path.write_text("{")
+    with pytest.raises(RecordError, match=r"copy\.jsonl must hold one record"):
+        records.collect(path, {"id": "c"})
+    assert path.read_text() == "{"
+
+
+def test_an_interrupted_run_is_an_error_of_its_own_kind() -> None:
+    assert issubclass(Interrupted, SRNNError)
