@@ -9,13 +9,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: demo test bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
-demo: setup  ## doctor, a short benchmark, and a network that learns before your eyes
+demo: setup  ## doctor, a short benchmark, and three problems of the paper learned before your eyes
 	@$(BIN)/srnn doctor
 	@$(BIN)/srnn bench --quick
 	@$(BIN)/srnn demo
 	@echo
-	@echo "Look at two things above: how many times faster than nn.GRU a training step is (record: results/bench-quick.json),"
-	@echo "and the loss that fell below 0.167. Next: the examples in README.md, or 'make bench' for the full measurement."
+	@echo "Look at two tables above: how many times faster than nn.GRU a training step is (record: results/bench-quick.json),"
+	@echo "and what came out beside the paper (runs: runs/demo). Next: $(BIN)/srnn train --help, or 'make bench'."
 
 test: lint  ## lint, the check of the library's ABI, and all tests
 	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \

@@ -52,7 +52,9 @@ def srnn_(
     Begin with [bold]srnn doctor[/bold] and [bold]srnn demo[/bold].
 
     [dim]srnn doctor            # what runs here, and why the rest does not
-    srnn demo              # a network learns before your eyes
+    srnn demo              # networks learn before your eyes
+    srnn train copy        # one run of one task; srnn train --help
+    srnn runs              # what was run, and how well it did
     srnn bench --quick     # how much faster than nn.GRU?
     SRNN_BACKEND=torch srnn demo     # without the compiled kernel (also: native, reference)[/dim]
     """
@@ -283,17 +285,18 @@ def data(
 
 @app.command()
 def demo(
-    steps: Annotated[int, typer.Option(min=1, help="Updates at most; it stops when the problem is solved.")] = 12000,
-    length: Annotated[int, typer.Option(min=2, help="Steps of each sequence.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the data.")] = 0,
+    minutes: Annotated[float | None, typer.Option(help="At most this long for each of the three.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the data.")] = 1234,
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
 ) -> None:
-    """Watch an SRNN learn to add two numbers that lie far apart, in about a minute.
+    """Watch an SRNN learn three problems of the paper, in about two minutes: copying, adding, permuted MNIST.
 
-    Ends with exit code 1 when it has not learned within --steps updates.
+    MNIST is downloaded when it is not there. Stop it with Ctrl-C; the same command again goes on.
 
     [dim]srnn demo
-    srnn demo --length 500 --seed 3[/dim]
+    srnn demo --seed 3[/dim]
     """
-    from srnn import demo
+    from srnn import demo, lab
 
-    demo.run(Console(), steps=steps, length=length, seed=seed)
+    lab.look_in(data)
+    demo.run(Console(), minutes=minutes, seed=seed)

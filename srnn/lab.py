@@ -50,7 +50,14 @@ def read_run(path: Path) -> Run:
 
 
 def train_run(
-    run: Run, path: Path, console: Console, *, results: Path, checkpoint_every: float, tensorboard: bool, quiet: bool
+    run: Run,
+    path: Path,
+    console: Console,
+    *,
+    results: Path,
+    checkpoint_every: float = 30.0,
+    tensorboard: bool = False,
+    quiet: bool = False,
 ) -> dict[str, Any]:
     """Trains, shows it, and puts the record with the others of its task."""
     console.print(display.describe(run), highlight=False, soft_wrap=True)

@@ -14,8 +14,11 @@ import torch
 from rich.console import Console
 
 import srnn
-from srnn import cli, demo, doctor, kernels
+from srnn import cli, data, demo, display, doctor, kernels, lab, records
+from srnn.display import number
+from srnn.errors import DataError
 from srnn.kernels import native
+from srnn.recipes import make_run
 
 Run = Any  # (*arguments) -> (exit code, stdout, stderr)
 
@@ -52,10 +55,13 @@ def test_module_and_script_are_the_same_program() -> None:
 def test_help_names_every_command_and_shows_how_to_begin(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    assert all(word in out for word in ("doctor", "bench", "demo", "srnn bench --quick", "SRNN_BACKEND"))
+    assert all(
+        word in out
+        for word in ("doctor", "bench", "demo", "train", "eval", "runs", "data", "srnn bench --quick", "SRNN_BACKEND")
+    )
 
 
-@pytest.mark.parametrize("command", ["doctor", "bench", "demo"])
+@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "train", "eval", "runs", "data"])
 def test_help_of_a_command_has_an_example(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
@@ -64,7 +70,12 @@ def test_help_of_a_command_has_an_example(run: Run, command: str) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [("nonsense", "nonsense"), ("--nonsense", "--nonsense"), ("demo --steps many", "--steps"), ("demo --length 1", "--length")],
+    [
+        ("nonsense", "nonsense"),
+        ("--nonsense", "--nonsense"),
+        ("train copy --steps many", "--steps"),
+        ("demo --seed -1", "--seed"),
+    ],
 )
 def test_wrong_usage_ends_with_2(run: Run, arguments: str, word: str) -> None:
     code, out, err = run(*arguments.split())
@@ -79,10 +90,10 @@ def test_error_of_ours_is_one_line_and_ends_with_1(run: Run) -> None:
     assert err.count("\n") == 1
 
 
-def test_unknown_backend_in_the_environment_is_answered_with_the_list() -> None:
-    command = [sys.executable, "-m", "srnn", "demo", "--steps", "1"]
+def test_unknown_backend_in_the_environment_is_answered_with_the_list(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "srnn", "train", "copy", "--steps", "1"]
     environment = os.environ | {"SRNN_BACKEND": "nonsense"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "called 'nonsense'; there are auto, native, reference, torch" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -162,56 +173,132 @@ def test_doctor_reports_a_backend_that_cannot_run(run: Run, monkeypatch: pytest.
     assert "fails: out of order" in out
 
 
-def test_demo_learns_short_sums(run: Run) -> None:
-    code, out, err = run("demo", "--length", "10")
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, and no data sets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SRNN_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+SHORT = ("train", "copy", "--length", "5", "--hidden-size", "8", "--steps", "20", "--threads", "1")
+
+
+def test_train_leaves_a_folder_and_a_record_and_runs_and_eval_read_them(run: Run, elsewhere: Path) -> None:
+    code, out, err = run(*SHORT)
     assert (code, err) == (0, "")
-    assert "0.167: the guesser's line" in out
-    assert "Learned in" in out
+    assert "copy (length 5) with srnn (hidden_size 8" in out
+    (folder,) = (elsewhere / "runs").iterdir()
+    files = {"run.json", "metrics.jsonl", "model.safetensors", "checkpoint.safetensors", "record.json", "lock"}
+    assert {path.name for path in folder.iterdir()} == files
+    (record,) = records.read_all(elsewhere / "results" / "copy.jsonl")
+    assert (record["id"], record["updates"], record["status"]) == (folder.name, 20, "finished")
+    assert f"final {number(record['training']['final'])}" in out
+    code, out, _ = run("runs", "--json")
+    (row,) = json.loads(out)
+    assert (code, row["folder"], row["state"], row["updates"]) == (0, folder.name, "finished", 20)
+    code, out, _ = run("eval", str(folder), "--json")
+    found = json.loads(out)
+    assert (code, found["split"]) == (0, "fresh")
+    assert 0 < found["loss"] == found["score"] < 10
+    assert f"cross-entropy {number(found['score'])}" in run("eval", str(folder))[1]
 
 
-def test_demo_that_has_not_learned_says_so_and_ends_with_1(run: Run) -> None:
-    code, out, err = run("demo", "--steps", "3", "--length", "10")
+def test_the_same_command_again_and_resume_go_on(run: Run, elsewhere: Path) -> None:
+    run(*SHORT)
+    first = records.read_all(elsewhere / "results" / "copy.jsonl")
+    assert run(*SHORT)[0] == 0
+    assert records.read_all(elsewhere / "results" / "copy.jsonl") == first
+    (folder,) = (elsewhere / "runs").iterdir()
+    code, _, err = run("train", "--resume", str(folder), "--steps", "30")
+    assert (code, err) == (0, "")
+    assert [record["updates"] for record in records.read_all(elsewhere / "results" / "copy.jsonl")] == [20, 30]
+
+
+def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
+    assert run(*SHORT, "--quiet") == (0, "", "")
+    assert (elsewhere / "results" / "copy.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train", "name a task (adding, bigpmnist, copy, pmnist, randomlabels, speech, or a file.py), or a run with --resume"),
+        ("train copi", "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech"),
+        ("train copy --model srn", "no network is called 'srn'; there are gru, lstm, rnn, srnn"),
+        ("train copy --recipe best", "no recipe is called 'best'; there are paper, own, ours"),
+        ("train copy --recipe ours", "there is no recipe of ours for copy with srnn; there are: adding with srnn, "),
+        ("train copy --crop 8", "neither the task copy nor the network srnn has a setting 'crop'"),
+        ("train copy --model gru --mlp 8", "neither the task copy nor the network gru has a setting 'mlp'"),
+        ("train copy --mlp 8,x", "--mlp takes widths such as 32,32,32, or none; got '8,x'"),
+        ("train copy --set length", "--set takes NAME=VALUE; got 'length'"),
+        ("train copy --epochs 3", "copy has no epochs, its data never repeat: give --steps or --minutes"),
+        ("train copy --length 0", "copy: the delay must be at least 1 step; got length 0"),
+        ("train copy --lr -1", "lr must be positive; got -1.0"),
+        ("train copy --data nowhere", "--data nowhere: there is no such folder"),
+        ("train nothing.py", "nothing.py cannot be read: No such file or directory"),
+        ("train pmnist", "download it with: srnn data mnist"),
+        ("train --resume nowhere", "nowhere is not a run folder: it has no run.json"),
+        ("train copy --resume nowhere", "a run goes on with the settings it began with"),
+        ("eval nowhere", "nowhere is not a run folder: it has no run.json"),
+        ("data nothing", "no data set is called 'nothing'; there are mnist, speech, timit, timit-sample"),
+    ],
+)
+def test_bad_input_is_one_line_that_says_what_to_do(arguments: str, message: str, run: Run, elsewhere: Path) -> None:
+    code, _, err = run(*arguments.split())
     assert code == 1
-    assert "Learned in" not in out
-    assert err.startswith("srnn: the network has not learned the sum: mean squared error ")
+    assert err.startswith("srnn: ")
+    assert message.lower() in err.lower()
     assert err.count("\n") == 1
+    assert not (elsewhere / "results").exists()
 
 
-def test_demo_repeats_itself_with_the_same_seed(run: Run) -> None:
-    first, again, other = (run("demo", "--steps", "5", "--length", "10", "--seed", seed)[2] for seed in "334")
-    assert first == again != other
+def test_data_lists_what_is_missing_and_how_to_get_it(run: Run, elsewhere: Path) -> None:
+    code, out, _ = run("data")
+    assert code == 0
+    assert all(word in out for word in ("mnist", "timit", "missing", "srnn data"))
 
 
-def test_demo_draws_a_bar_on_a_terminal() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=120)
-    losses = demo._train(demo.Adder(), 4, 10, console)
-    assert len(losses) == 4
-    assert "4/4" in console.file.getvalue()  # type: ignore[attr-defined]
+def test_demo_runs_all_three_or_says_what_is_left_out(run: Run, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any) -> None:
+        raise DataError("mnist is not here")
+
+    monkeypatch.setattr(data, "fetch", refuse)
+    code, out, err = run("demo", "--minutes", "0.0001")
+    assert (code, err) == (0, "")
+    assert "Permuted MNIST is left out: mnist is not here" in out
+    table = out[out.index("What came out") :]
+    assert all(word in table for word in ("copy", "adding", "the paper"))
+    assert "pmnist" not in table
+    assert len(list((elsewhere / "runs" / "demo").glob("*/record.json"))) == 2
 
 
-def test_adding_problem_has_a_mark_in_each_half_and_answers_their_sum() -> None:
-    x, answer = demo.adding_batch(1000, 7)
-    value, marker = x.unbind(dim=-1)
-    assert ((value >= 0) & (value < 1)).all()
-    assert torch.equal(marker[:, :3].sum(dim=1), torch.ones(1000))
-    assert torch.equal(marker[:, 3:].sum(dim=1), torch.ones(1000))
-    assert marker.any(dim=0).all()
-    torch.testing.assert_close((value * (marker == 1)).sum(dim=1), answer)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
+    terminal: bool, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(display, "EVERY", 0.0)
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=160)
+    short = make_run("copy", "srnn", length=5, hidden_size=8, steps=20)
+    lab.train_run(short, elsewhere / "run", console, results=elsewhere)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert ("20/20 at" in shown) is terminal
+    assert ("update 20/20  loss" in shown) is not terminal
+    assert "guesser 0.8318" in shown
 
 
-def test_guesser_of_the_adding_problem_scores_its_line() -> None:
-    _, answer = demo.adding_batch(100_000, 4)
-    assert (answer - 1).square().mean().item() == pytest.approx(demo.GUESSER, rel=0.02)
+def test_tensorboard_that_is_not_installed_is_named(run: Run, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    code, _, err = run(*SHORT, "--tensorboard")
+    assert (code, err) == (1, "srnn: --tensorboard needs the package of that name: pip install 'srnn[tensorboard]'\n")
 
 
 def test_sparkline_falls_with_the_loss_and_knows_ascii() -> None:
     losses = [0.1**i for i in range(4) for _ in range(10)]
-    assert demo._sparkline(losses, ascii_only=False, columns=4) == "1.000 █▆▃▁ 0.0010"
-    assert demo._sparkline(losses, ascii_only=True, columns=4) == "1.000 #+-_ 0.0010"
-
-
-def test_sparkline_of_a_single_update_is_one_bar() -> None:
-    assert demo._sparkline([0.5], ascii_only=True) == "0.500 _ 0.5000"
+    assert demo.sparkline(losses, ascii_only=False, columns=4) == "█▆▃▁"
+    assert demo.sparkline(losses, ascii_only=True, columns=4) == "#+-_"
+    assert demo.sparkline([0.5], ascii_only=True) == "_"
 
 
 @pytest.mark.parametrize("package", ["typer", "rich"])
@@ -240,14 +327,15 @@ def test_closed_pipe_leaves_no_traceback(option: list[str]) -> None:
     assert process.returncode == 1
 
 
-def test_interrupt_leaves_no_traceback() -> None:
+def test_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
     # A shell's background job ignores the signal, and its children with it: so it is set here.
     program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from srnn.cli import main; main()"
-    command = [sys.executable, "-c", program, "demo", "--steps", "1000000", "--length", "1000"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", program, "demo"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert "adding problem" in process.stdout.readline()
+        assert process.stdout.readline() == "\n"
+        assert process.stdout.readline().startswith("Copying memory:")
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == ""
+        assert "Traceback" not in process.stderr.read()
     assert process.returncode == 130

@@ -16,6 +16,8 @@ from torch.nn import functional as F
 from srnn.errors import SettingError
 from srnn.tasks import Batch, Task, generator
 
+PAPER = {"batch_size": 50, "hidden_size": 128, "mlp": (8,), "steps": 30_000, "stop_below": 0.002}
+
 
 @dataclass(frozen=True)
 class Adding(Task):
@@ -27,7 +29,7 @@ class Adding(Task):
     input_size = 2
     output_size = 1
     metric = "mse"
-    recipes = {"paper": {"": {"batch_size": 50, "hidden_size": 128, "mlp": (8,), "steps": 30_000, "stop_below": 0.002}}}
+    recipes = {"paper": {"": PAPER}, "ours": {"srnn": PAPER | {"mlp": (32, 32), "optimizer": "adam", "lr": 3e-3}}}
 
     def __post_init__(self) -> None:
         if self.length < 2:
