@@ -3,7 +3,7 @@
     u_t = relu(W x_t + c)
     h_t = a h_{t-1} + (1 - a) u_t        a = sigmoid(theta), one for each unit
 
-    srnn train adding --length 50 --steps 2000 --model examples/ewma.py
+    srnn train adding --length 50 --lr 0.01 --steps 1000 --model examples/ewma.py
 
 A layer is called like nn.GRU with batch_first=True, and gives the states of all steps and the last; embedding and read-out
 come from the task.

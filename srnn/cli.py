@@ -191,7 +191,7 @@ def train(
         run,
         path,
         Console(quiet=quiet),
-        results=results,
+        into=results,
         checkpoint_every=checkpoint_every,
         tensorboard=tensorboard,
         quiet=quiet,
@@ -248,17 +248,19 @@ def eval_(
 
 @app.command()
 def runs(
-    folder: Annotated[Path, typer.Argument(help="A folder of run folders.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    folder: Annotated[Path, typer.Argument(help="A folder of run folders, or of records.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON.")] = False,
+    readme: Annotated[Path | None, typer.Option(help="A README whose table of results is to be replaced.")] = None,
 ) -> None:
-    """List the runs: what each is, how far it is, and how well it does.
+    """List the runs: what each is, how far it is, and how well it does. Of records: a line for all seeds of one setting.
 
     [dim]srnn runs
-    srnn runs elsewhere/runs --json[/dim]
+    srnn runs results
+    srnn runs results --readme README.md[/dim]
     """
     from srnn import lab
 
-    found = lab.list_runs(folder, Console(quiet=as_json))
+    found = lab.list_runs(folder, Console(quiet=as_json), readme)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
 

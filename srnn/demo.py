@@ -50,7 +50,7 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
             continue
         words = {"length": getattr(each.task, "length", ""), "guesser": number(each.task.guesser)}
         console.print(f"\n[bold]{ABOUT[each.task.name].format(**words).replace(':', ':[/bold]', 1)}", highlight=False)
-        done.append(lab.train_run(each, FOLDER / each.id, console, results=FOLDER))
+        done.append(lab.train_run(each, FOLDER / each.id, console, into=FOLDER))
     console.print()
     console.print(_table(done, ascii_only=console.options.ascii_only))
 

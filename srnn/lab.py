@@ -9,7 +9,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from srnn import display, recipes, records
+from srnn import display, recipes, records, results
 from srnn.display import number
 from srnn.errors import RecordError, SettingError
 from srnn.folder import RunFolder, load_tensors
@@ -54,7 +54,7 @@ def train_run(
     path: Path,
     console: Console,
     *,
-    results: Path,
+    into: Path = Path("results"),
     checkpoint_every: float = 30.0,
     tensorboard: bool = False,
     quiet: bool = False,
@@ -64,7 +64,7 @@ def train_run(
     console.print(f"run folder: {path}", highlight=False, soft_wrap=True)
     shown = display.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
     record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown)
-    collected = results / f"{run.task.name}.jsonl"
+    collected = into / f"{run.task.name}.jsonl"
     records.collect(collected, record)
     console.print(summary(record), highlight=False, soft_wrap=True)
     console.print(f"record: {collected}", highlight=False, soft_wrap=True)
@@ -123,8 +123,14 @@ def _evaluate_stream(model: Any, run: Run) -> dict[str, Any]:
     return {"split": "fresh", "loss": loss, "score": score}
 
 
-def list_runs(folder: Path, console: Console) -> list[dict[str, Any]]:
-    """A table of the runs below a folder: what, how far, and how well."""
+def list_runs(folder: Path, console: Console, readme: Path | None = None) -> list[dict[str, Any]]:
+    """A table of the runs below a folder, what, how far, and how well; or of the records in it."""
+    if readme is not None or any(folder.glob("*.jsonl")):
+        collected = results.read(folder)
+        console.print(results.table(collected))
+        if readme is not None:
+            records.replace(readme, records.filled(readme, "results", results.markdown(collected)))
+        return collected
     found = [_examine(path.parent) for path in sorted(folder.glob("*/run.json"))]
     if not found:
         console.print(f"no runs in {folder}; begin one with: srnn train copy", highlight=False, soft_wrap=True)

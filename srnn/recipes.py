@@ -11,7 +11,7 @@ and for all (in `own` the network goes before the task); what nobody says is a d
 import hashlib
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -52,8 +52,8 @@ def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Ru
         if not any(name in known for known in names):
             raise SettingError(f"neither the task {kinds[0].name} nor the network {kinds[1].name} has a setting {name!r}")
     given = _typed(given)
-    for field in (field for kind in (*kinds, Run) for field in fields(kind) if field.name in given):
-        _check_type(field, given[field.name])
+    for kind in (*kinds, Run):
+        _check_types(kind, given)
     settings = _recipe(*kinds, recipe) | given
     of_task, of_network, of_run = ({name: settings[name] for name in known & settings.keys()} for known in names)
     ends = {"steps", "epochs"}
@@ -101,11 +101,15 @@ def _typed(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()}
 
 
-def _check_type(field: Field, value: Any) -> None:
-    """A value must be of its default's type, and a real number may be a whole one; nothing is known of a default None."""
-    wanted = int | float if isinstance(field.default, float) else type(field.default)
-    if field.default not in (MISSING, None) and not isinstance(value, wanted):
-        raise SettingError(f"{field.name} must be of the kind of {field.default!r}; got {value!r}")
+def _check_types(kind: type, given: dict[str, Any]) -> None:
+    """A value must be of its default's type; a real number may be a whole one, what is None in a Run is a number or None."""
+    wanted: dict[Any, Any] = {float: int | float, type(None): int | float | None if kind is Run else object}
+    for field in fields(kind):
+        if field.name in given and field.default is not MISSING:
+            value, default = given[field.name], field.default
+            if not isinstance(value, wanted.get(type(default), type(default))):
+                like = "a number" if default is None else f"of the kind of {default!r}"
+                raise SettingError(f"{field.name} must be {like}; got {value!r}")
 
 
 def _is_path(name: str) -> bool:

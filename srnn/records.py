@@ -61,6 +61,18 @@ def read(path: Path) -> dict[str, Any]:
     return record
 
 
+def filled(path: Path, name: str, block: str) -> bytes:
+    """The text of a README with `block` in the place of the named table; raises when there is no such place, or two."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
+        raise RecordError(f"{path} must hold {begin} and after it {end}, once each: the table goes between them")
+    return f"{text.split(begin)[0]}{begin}\n{block}\n{end}{text.split(end)[1]}".encode()
+
+
 def collect(path: Path, record: dict[str, Any]) -> None:
     """Puts a run's record into a file of records, one a line, in the place of an older one of the very same run."""
     try:

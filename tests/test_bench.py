@@ -23,7 +23,8 @@ from srnn.kernels import reference
 
 TITLES = [*(s.title for s in training.SETTINGS), *(limit.title for limit in limits.LIMITS)]
 KEYS = [*(s.key for s in training.SETTINGS), *(limit.key for limit in limits.LIMITS)]
-README = f"# Title\n\nbefore, größer\n{table.BEGIN}\nold table\n{table.END}\nafter\n"
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+README = f"# Title\n\nbefore, größer\n{BEGIN}\nold table\n{END}\nafter\n"
 
 
 @pytest.fixture
@@ -328,13 +329,14 @@ def test_only_the_block_between_the_markers_of_the_readme_changes(tmp_path: Path
     bench.main(repeats=1, threads=1, out=tmp_path / "bench.json", readme=readme, only=["copy-readout"])
     block = table.readme_table(records.read(tmp_path / "bench.json"))
     assert readme.read_text() == README.replace("old table", block)
-    assert table.replace_block(readme.read_text(), "old table") == README
+    assert records.filled(readme, "bench", "old table").decode() == README
 
 
-@pytest.mark.parametrize("text", ["", table.BEGIN, f"{table.END}{table.BEGIN}", README + table.BEGIN, README + table.END])
-def test_a_readme_without_one_place_for_the_table_is_refused(text: str) -> None:
-    with pytest.raises(SettingError, match="once each"):
-        table.replace_block(text, "table")
+@pytest.mark.parametrize("text", ["", BEGIN, f"{END}{BEGIN}", README + BEGIN, README + END])
+def test_a_readme_without_one_place_for_the_table_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(text)
+    with pytest.raises(RecordError, match="once each"):
+        records.filled(tmp_path / "README.md", "bench", "table")
 
 
 # Records --------------------------------------------------------------------------------------------------------------------

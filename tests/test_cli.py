@@ -281,11 +281,22 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
     monkeypatch.setattr(display, "EVERY", 0.0)
     console = Console(file=io.StringIO(), force_terminal=terminal, width=160)
     short = make_run("copy", "srnn", length=5, hidden_size=8, steps=20)
-    lab.train_run(short, elsewhere / "run", console, results=elsewhere)
+    lab.train_run(short, elsewhere / "run", console, into=elsewhere)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert ("20/20 at" in shown) is terminal
     assert ("update 20/20  loss" in shown) is not terminal
     assert "guesser 0.8318" in shown
+
+
+def test_tensorboard_gets_the_curve(run: Run, elsewhere: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert run(*SHORT, "--tensorboard", "--eval-every", "5", "--out", "run")[0] == 0
+    events = EventAccumulator(str(elsewhere / "run" / "tensorboard"))
+    events.Reload()
+    curve = records.read(elsewhere / "run" / "record.json")["curve"]
+    assert [event.step for event in events.Scalars("train/loss")] == curve["step"] == [5, 10, 15, 20]
+    assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(curve["loss"], rel=1e-5)
 
 
 def test_tensorboard_that_is_not_installed_is_named(run: Run, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:

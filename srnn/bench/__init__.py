@@ -20,7 +20,7 @@ from srnn import kernels, records
 from srnn.bench.check import check_results
 from srnn.bench.clock import Clock
 from srnn.bench.limits import LIMITS, measure_limit
-from srnn.bench.table import readme_table, replace_block, show
+from srnn.bench.table import readme_table, show
 from srnn.bench.training import SETTINGS, measure_setting
 from srnn.errors import SettingError, one_of
 
@@ -43,7 +43,7 @@ def main(
     if threads < 1 or (repeats is not None and repeats < 1):
         raise SettingError(f"threads and repeats must be at least 1; got {threads} and {repeats}")
     if readme is not None:
-        replace_block(_text(readme), "")  # fails now rather than after minutes
+        records.filled(readme, "bench", "")  # fails now rather than after minutes
     if quick and out == RECORD:
         out = RECORD.with_stem("bench-quick")  # the README's numbers keep the record behind them
     console, threads_before = Console(), torch.get_num_threads()
@@ -59,7 +59,7 @@ def main(
     records.write(out, record)
     console.print(f"record: {out}", soft_wrap=True)
     if readme is not None:
-        records.replace(readme, replace_block(_text(readme), readme_table(record)).encode())
+        records.replace(readme, records.filled(readme, "bench", readme_table(record)))
     return 0
 
 
@@ -90,10 +90,3 @@ def run(rounds: int, quick: bool, keys: list[str], bar: Progress) -> dict[str, A
         "backend": {"name": kernels.auto_backend(), "native_load_error": kernels.native.load_error()},
         "results": {"training": training, "limits": limits},
     }
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SettingError(f"{path} cannot be read: {error.strerror}") from error

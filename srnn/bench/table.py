@@ -9,9 +9,6 @@ from rich.table import Table
 
 from srnn.bench.limits import FULL, LIMITS
 from srnn.bench.training import RIVALS, SETTINGS
-from srnn.errors import SettingError
-
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 
 MEANING = (
     "One training step (forward, loss, backward, RMSprop) of SRNN against the same step of the others: batch 100, H 128, "
@@ -88,10 +85,3 @@ def readme_table(record: Mapping[str, Any]) -> str:
         rule = ["---", *["--:"] * (len(heading) - 1)]
         lines += [*(f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows)), "", meaning, ""]
     return "\n".join([*lines, f"Measured on {_origin(record)}; record: `{record['path']}`."])
-
-
-def replace_block(text: str, block: str) -> str:
-    """`text` with what stands between the two markers replaced."""
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(END) < text.index(BEGIN):
-        raise SettingError(f"the README must hold {BEGIN} and after it {END}, once each: the table goes between them")
-    return f"{text.split(BEGIN)[0]}{BEGIN}\n{block}\n{END}{text.split(END)[1]}"
