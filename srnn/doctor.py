@@ -1,4 +1,4 @@
-"""What runs here and why the rest does not: versions, threads, backends, each backend compared with the reference."""
+"""What is here and why the rest is not: versions, threads, data sets, backends, each compared with the reference."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ from rich.table import Table
 from torch import Tensor
 
 import srnn
-from srnn import kernels
+from srnn import data, kernels
 from srnn.kernels import BACKENDS, gated_scan, scan_final, scan_states
 
 # What rounding may do to 40 steps. The reference and a right backend add in float64 in another order at most.
@@ -40,6 +40,7 @@ def examine() -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backends": backends,
+        "data": {entry["name"]: {key: entry[key] for key in ("state", "where", "detail")} for entry in data.status()},
         "auto": None if problem else kernels.auto_backend(),
         "SRNN_BACKEND": wish,
         "problem": problem,
@@ -74,6 +75,8 @@ def show(found: dict[str, Any], console: Console) -> None:
         if backend["reason"] is not None:
             console.print(f"[yellow]{name}[/yellow] is not available: ", end="")
             console.print(backend["reason"], markup=False, highlight=False)
+    sets = [f"{name} {entry['state']}" for name, entry in found["data"].items()]
+    console.print(f"Data sets: {', '.join(sets)}; [bold]srnn data[/bold] says where, and how to get the rest.", highlight=False)
     if found["problem"] is not None:
         console.print(f"[red]{found['problem']}[/red]", highlight=False)
         return

@@ -107,6 +107,12 @@ def test_doctor_shows_versions_and_backends(run: Run) -> None:
     )
 
 
+def test_doctor_knows_the_data_sets(run: Run, elsewhere: Path) -> None:
+    code, out, _ = run("doctor")
+    assert code == 0
+    assert "Data sets: mnist missing, speech missing, timit missing, timit-sample missing; srnn data says where" in out
+
+
 def test_doctor_speaks_json(run: Run) -> None:
     code, out, _ = run("doctor", "--json")
     found = json.loads(out)

@@ -44,7 +44,7 @@ class RandomLabels(Digits):
         if not 1 <= self.samples <= 60_000:
             raise SettingError(f"randomlabels: there are 60,000 images, so samples must be 1 to 60000; got {self.samples}")
 
-    @property
+    @cached_property
     def ceiling(self) -> float:
         images, labels = self._splits["train"]
         kinds: dict[bytes, Counter[int]] = {}
