@@ -59,6 +59,9 @@ def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Ru
     ends = {"steps", "epochs"}
     if given.keys() & ends:  # an end that is asked for stands in the place of the recipe's; minutes can only cut short
         of_run |= dict.fromkeys(ends - given.keys())
+    for field in (*fields(kinds[0]), *fields(kinds[1])):
+        if field.name not in settings and field.default is field.default_factory is MISSING:
+            raise SettingError(f"the setting {field.name!r} must be given: --set {field.name}=VALUE")
     return Run(task=kinds[0](**of_task), network=kinds[1](**of_network), recipe=recipe, **of_run)
 
 

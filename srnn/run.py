@@ -56,6 +56,9 @@ class Run:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        for name in ("lr", "weight_decay", "clip", "dropout", "minutes", "stop_below"):
+            if isinstance(value := getattr(self, name), int):  # 1 and 1.0 are the same run, with the same id
+                object.__setattr__(self, name, float(value))
         for name in ("batch_size", "threads"):
             _at_least(name, getattr(self, name), 1)
         for name in ("steps", "epochs", "patience", "eval_every"):

@@ -200,7 +200,7 @@ class Training:
             else:
                 position.evaluations_since_best += 1
         ceiling = self.task.ceiling
-        position.ceiling_reached = ceiling is not None and found["score"] >= ceiling
+        position.ceiling_reached = ceiling is not None and found["score"] > ceiling - 1e-4  # a mean of float32
         return found
 
     def _better(self, new: dict[str, Any], old: dict[str, Any]) -> bool:

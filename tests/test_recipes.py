@@ -1,0 +1,289 @@
+"""Recipes and runs: the paper's settings, whose word goes first, files of the user's own, and what names a run."""
+
+import math
+import re
+import os
+from dataclasses import FrozenInstanceError, fields, make_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srnn.errors import RecordError, SettingError
+from srnn.models import NETWORKS, GRUNetwork, SRNNNetwork
+from srnn.recipes import TASKS, from_dict, make_run, network_kind, task_kind
+from srnn.run import Run
+from srnn.tasks.copy import Copy
+from srnn.tasks.pmnist import PMNIST
+from srnn.train import train
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+EVERY = [(task, network) for task in TASKS for network in NETWORKS]
+COPY = {"batch_size": 20, "hidden_size": 128, "steps": 20_000, "epochs": None, "clip": None, "stop_below": None}
+ADDING = {"batch_size": 50, "hidden_size": 128, "steps": 30_000, "epochs": None, "clip": None, "stop_below": 0.002}
+SPEECH = {"batch_size": 20, "hidden_size": 128, "epochs": 30, "clip": 1.0}
+MNIST = {"batch_size": 100, "epochs": 60, "steps": None, "clip": 1.0}
+LABELS = {"batch_size": 100, "epochs": 500, "clip": None}
+THREE = {"mlp": (32, 32, 32), "clip": None}
+BIG: dict[str, dict[str, Any]] = {
+    "srnn": {**MNIST, **THREE, "hidden_size": 1024},
+    **{name: {**MNIST, "hidden_size": size} for name, size in (("lstm", 200), ("gru", 231), ("rnn", 400))},
+}
+PAPER: dict[str, dict[str, dict[str, Any]]] = {
+    "copy": {"srnn": {**COPY, "mlp": (8,)}, "rnn": COPY, "lstm": COPY, "gru": COPY},
+    "adding": {"srnn": {**ADDING, "mlp": (8,)}, "rnn": ADDING, "lstm": ADDING, "gru": ADDING},
+    "speech": {"srnn": {**SPEECH, **THREE}, "rnn": SPEECH, "lstm": SPEECH, "gru": SPEECH},
+    "pmnist": BIG,
+    "bigpmnist": BIG,
+    "randomlabels": {
+        "srnn": {**LABELS, **THREE, "hidden_size": 285},
+        **{name: {**LABELS, "hidden_size": size} for name, size in (("lstm", 59), ("gru", 68), ("rnn", 116))},
+    },
+}
+COMMON = {"optimizer": "rmsprop", "lr": 0.001, "weight_decay": 0, "dropout": 0, "readout": (), "norm": False, "seed": 1234}
+COMMON |= {"schedule": "constant", "select": "loss", "num_layers": 1}
+
+
+def settings(run: Run) -> dict[str, Any]:
+    return {**vars(run.task), **vars(run.network), **vars(run)}
+
+
+# --- recipes ---
+
+
+@pytest.mark.parametrize(("task", "network"), EVERY)
+def test_runs_have_the_settings_of_the_paper(task: str, network: str) -> None:
+    expected = {**COMMON, **PAPER[task][network]}
+    got = settings(make_run(task, network))
+    assert {name: got[name] for name in expected} == expected
+    assert got.get("gate", True)
+    assert settings(make_run(task, network, "own")) == {**got, "recipe": "own"}
+
+
+def test_our_recipe_is_ours() -> None:
+    run = make_run("pmnist", "srnn", "ours")
+    assert (run.recipe, run.optimizer, run.schedule, run.select) == ("ours", "adamw", "cosine", "metric")
+    assert run.network == make_run("pmnist", "srnn").network
+    for task, network in (("copy", "srnn"), ("pmnist", "gru"), ("bigpmnist", "rnn")):
+        with pytest.raises(SettingError, match=f"no recipe of ours for {task} with {network}; there are: .*pmnist with srnn"):
+            make_run(task, network, "ours")
+
+
+def test_the_networks_own_word_goes_before_the_papers_in_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: dict[str, Any] = {"": {"lr": 0.5, "batch_size": 7, "seed": 5}, "copy": {"lr": 0.25}}
+    monkeypatch.setattr(GRUNetwork, "recipes", {"own": said, "paper": said})
+    monkeypatch.setattr(Copy, "recipes", {**Copy.recipes, "own": {"": {"lr": 0.75, "warmup": 9}}})
+    paper, own = make_run("copy", "gru"), make_run("copy", "gru", "own")
+    assert (paper.lr, paper.batch_size, paper.seed) == (0.25, 20, 5)
+    assert (own.lr, own.batch_size, own.seed, own.steps, own.warmup) == (0.25, 7, 5, 20_000, 9)
+    assert make_run("adding", "gru", "own").lr == 0.5
+
+
+def test_what_the_user_gives_goes_first() -> None:
+    given: dict[str, Any] = {
+        "length": 7,
+        "hidden_size": 9,
+        "mlp": (3, 4),
+        "lr": 0.5,
+        "batch_size": 2,
+        "seed": 3,
+        "readout": (5,),
+    }
+    run = make_run("copy", "srnn", **given)
+    assert {name: settings(run)[name] for name in given} == given
+    assert make_run("copy", "srnn", mlp=[3, 4]).network == make_run("copy", "srnn", mlp=(3, 4)).network
+    assert make_run("pmnist", "lstm", clip=None).clip is None
+
+
+def test_an_end_that_is_given_stands_in_the_place_of_the_recipes() -> None:
+    by_steps, by_epochs = make_run("pmnist", "srnn", steps=5), make_run("pmnist", "srnn", epochs=2)
+    assert (by_steps.steps, by_steps.epochs, by_epochs.steps, by_epochs.epochs) == (5, None, None, 2)
+    both, cut = make_run("pmnist", "srnn", steps=5, epochs=2), make_run("pmnist", "srnn", minutes=1.0)
+    assert (both.steps, both.epochs, cut.epochs, cut.minutes) == (5, 2, 60, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (("copi", "srnn"), "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech"),
+        (("copy", "srn"), "no network is called 'srn'; there are gru, lstm, rnn, srnn"),
+        (("copy", "srnn", "theirs"), "no recipe is called 'theirs'; there are paper, own, ours"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_ones(call: tuple[str, ...], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        make_run(*call)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"crop": 8}, "neither the task copy nor the network srnn has a setting 'crop'"),
+        ({"length": "long"}, "length must be of the kind of 200; got 'long'"),
+        ({"mlp": 8}, "mlp must be of the kind of"),
+        ({"lr": "fast"}, "lr must be of the kind of 0.001; got 'fast'"),
+        ({"steps": "many"}, "steps must be a number; got 'many'"),
+        ({"lr": 0.0}, "lr must be positive"),
+        ({"lr": float("nan")}, "lr must be positive"),
+        ({"clip": -1.0}, "clip must be positive"),
+        ({"batch_size": 0}, "batch_size must be at least 1; got 0"),
+        ({"hidden_size": 0}, "must be at least 1; got 0"),
+        ({"readout": (4, 0)}, "must be at least 1; got 0"),
+        ({"mlp": (0,)}, "must be at least 1; got 0"),
+        ({"seed": -1}, "seed must be at least 0"),
+        ({"seed": 2**64}, "seed must be below"),
+        ({"dropout": 1.0}, "dropout must be a probability below 1"),
+        ({"optimizer": "lion"}, "'lion'; there are rmsprop, adam, adamw, sgd"),
+        ({"schedule": "step"}, "'step'; there are constant, cosine"),
+        ({"select": "last"}, "'last'; there are loss, metric"),
+        ({"epochs": 3}, "copy has no epochs, its data never repeat"),
+        ({"patience": 3}, "patience needs validation data, and copy has none"),
+        ({"steps": None}, "a run needs an end"),
+        ({"steps": None, "minutes": 1.0, "schedule": "cosine"}, "must know the last update"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        make_run("copy", "srnn", **given)
+
+
+# --- runs ---
+
+BASE = Run(task=PMNIST(), network=SRNNNetwork(), steps=10)
+OTHER: dict[str, Any] = {
+    "task": Copy(), "network": GRUNetwork(), "recipe": "ours", "readout": (4,), "norm": True, "dropout": 0.5, "batch_size": 7,
+    "optimizer": "adam", "lr": 0.5, "weight_decay": 0.1, "clip": 1.0, "schedule": "cosine", "warmup": 3, "steps": 11,
+    "epochs": 2, "minutes": 1.5, "patience": 2, "stop_below": 0.1, "select": "metric", "eval_every": 5, "seed": 2, "threads": 2,
+    "device": "cuda",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "network"), EVERY)
+def test_a_run_is_what_was_written_of_it(task: str, network: str) -> None:
+    run = make_run(task, network, readout=(4, 5), seed=7)
+    again = from_dict(run.as_dict())
+    assert (again, hash(again), again.id) == (run, hash(run), run.id)
+
+
+@pytest.mark.parametrize("plain", [{}, {"task": 3}, {**BASE.as_dict(), "colour": 1}, {**BASE.as_dict(), "task": {}}])
+def test_what_is_no_run_is_refused(plain: dict[str, Any]) -> None:
+    with pytest.raises(RecordError, match="these are not the settings of a run"):
+        from_dict(plain)
+
+
+def test_a_run_has_an_id_of_its_own() -> None:
+    assert OTHER.keys() == {field.name for field in fields(Run)}
+    runs = [BASE, *(replace(BASE, **{name: value}) for name, value in OTHER.items())]
+    networks = [SRNNNetwork(9), SRNNNetwork(num_layers=2), SRNNNetwork(mlp=()), SRNNNetwork(gate=False)]
+    networks += [SRNNNetwork(activation="tanh"), SRNNNetwork(permutation="random")]
+    runs += [*(replace(BASE, network=network) for network in networks), replace(BASE, task=Copy(7))]
+    assert len({run.id for run in runs}) == len(set(runs)) == len(runs)
+    for run in runs:
+        assert replace(run).id == run.id
+        assert from_dict(run.as_dict()) == run
+
+
+def test_ids_stay_when_settings_are_added() -> None:
+    """Records are found by these: a change here makes all of them strangers."""
+    names = [("copy", "srnn"), ("pmnist", "lstm"), ("speech", "gru")]
+    assert [make_run(*name).id for name in names] == ["copy-srnn-9f416a4d", "pmnist-lstm-85b03fee", "speech-gru-01be90f2"]
+    later: Any = make_dataclass("Later", [("extra", int, 0)], bases=(Run,), frozen=True)
+    assert later(**vars(BASE)).id == BASE.id != later(**vars(BASE), extra=1).id
+    defaults: dict[str, Any] = {
+        field.name: field.default for field in fields(Run) if field.name not in ("task", "network", "steps")
+    }
+    assert Run(PMNIST(), SRNNNetwork(128, 1, (32,)), steps=10, **defaults).id == BASE.id
+
+
+def test_a_run_is_frozen() -> None:
+    for thing in (BASE, BASE.network, Copy()):
+        with pytest.raises(FrozenInstanceError):
+            setattr(thing, fields(thing)[0].name, 3)
+
+
+def test_a_run_may_be_given_another_end_unless_its_rate_decays() -> None:
+    assert BASE.with_limits(steps=20, epochs=None) == replace(BASE, steps=20)
+    decaying = replace(BASE, schedule="cosine")
+    assert decaying.with_limits(steps=10, minutes=3.0).minutes == 3.0
+    with pytest.raises(RecordError, match="cannot be given another end"):
+        decaying.with_limits(steps=20)
+
+
+# --- files of the user's own ---
+
+TASK = "from srnn.tasks import Task\nclass A(Task):\n    name = 'a'\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (TASK + "class B(A):\n    pass\n", "must define one subclass of srnn's Task; it defines A, B"),
+        ("from srnn.tasks.copy import Copy\n", "must define one subclass of srnn's Task; it defines none"),
+        ("class A(Task:\n", "does not run as Python: SyntaxError: .*line 1"),
+        ("raise ValueError('two\\nlines')\n", "does not run as Python: ValueError: two lines"),
+        ("from srnn.tasks import Task\nclass A(Task):\n    pass\n", "A must have a name, such as name = 'mine'"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_no_task_is_refused_in_a_line_with_its_name(tmp_path: Path, source: str | None, said: str) -> None:
+    path = tmp_path / "mine.py"
+    if source is not None:
+        path.write_text(source)
+    with pytest.raises(SettingError, match=rf"mine\.py.*{said}") as caught:
+        make_run(str(path), "srnn", steps=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_known_by_path_and_content(tmp_path: Path) -> None:
+    source = (EXAMPLES / "parity.py").read_text()
+    first, second = tmp_path / "first.py", tmp_path / "second"
+    first.write_text(source)
+    second.write_text(source)
+    run, other = make_run(str(first), "srnn"), make_run(str(second), "srnn")
+    assert run.as_dict()["task"]["path"] == str(first)
+    assert run.id != other.id
+    assert from_dict(run.as_dict()) == run == make_run(str(first), "srnn")
+    written = first.stat()
+    first.write_text(source.replace("length: int = 10", "length: int = 99"))
+    os.utime(first, ns=(written.st_atime_ns, written.st_mtime_ns))  # as when a file is changed twice within a tick
+    assert make_run(str(first), "srnn").task.length == 99  # type: ignore[attr-defined]
+    with pytest.raises(RecordError, match=r"^\S+first\.py is no longer the file that the run was begun with"):
+        from_dict(run.as_dict())
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_the_examples_load_by_their_path() -> None:
+    assert (task_kind(str(EXAMPLES / "parity.py")).name, network_kind(str(EXAMPLES / "ewma.py")).name) == ("parity", "ewma")
+    run = make_run(str(EXAMPLES / "parity.py"), str(EXAMPLES / "ewma.py"), length=5, slowest=20.0, hidden_size=6)
+    assert {name: settings(run)[name] for name in ("length", "slowest", "hidden_size", "steps")} == {
+        "length": 5, "slowest": 20.0, "hidden_size": 6, "steps": 2000,
+    }  # fmt: skip
+    with pytest.raises(SettingError, match="at least 1 bit"):
+        make_run(str(EXAMPLES / "parity.py"), "srnn", length=0)
+
+
+@pytest.mark.parametrize(
+    ("task", "network", "steps", "guess"),
+    [(EXAMPLES / "parity.py", "srnn", 80, math.log(2)), ("adding", EXAMPLES / "ewma.py", 200, 1 / 6)],
+)
+def test_the_examples_learn(tmp_path: Path, task: Any, network: Any, steps: int, guess: float) -> None:
+    run = make_run(str(task), str(network), length=4, steps=steps, lr=0.01, eval_every=10)
+    record = train(run, tmp_path / "run")
+    assert record["status"] == "finished"
+    assert record["curve"]["loss"][-1] < guess / 2
+    if run.task.name == "parity":
+        assert record["result"]["value"] > 80
+
+
+def test_a_setting_without_a_default_must_be_given(tmp_path: Path) -> None:
+    source = (EXAMPLES / "parity.py").read_text()
+    assert "length: int = " in source
+    path = tmp_path / "needy.py"
+    path.write_text(re.sub(r"length: int = \d+", "length: int", source))
+    with pytest.raises(SettingError, match="the setting 'length' must be given: --set length=VALUE"):
+        make_run(str(path), "srnn")
+    assert make_run(str(path), "srnn", length=3).task.length == 3  # type: ignore[attr-defined]
+
+
+def test_whole_and_real_numbers_are_the_same_run() -> None:
+    assert make_run("copy", "srnn", clip=1).id == make_run("copy", "srnn", clip=1.0).id

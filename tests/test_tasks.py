@@ -1,0 +1,360 @@
+"""Tasks: an oracle solves each, a guesser scores its line, and data are a function of seed and update alone."""
+
+import math
+import os
+from dataclasses import asdict, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from srnn import data, tasks
+from srnn.data import mnist, speech
+from srnn.errors import SettingError
+from srnn.tasks import Batch, Task, pmnist
+from srnn.tasks.adding import Adding
+from srnn.tasks.copy import Copy
+from srnn.tasks.pmnist import PMNIST, BigPMNIST
+from srnn.tasks.randomlabels import RandomLabels
+from srnn.tasks.speech import Speech
+
+REAL = os.environ.get("SRNN_DATA")
+needs_real_data = pytest.mark.skipif(REAL is None, reason="SRNN_DATA does not name the folder of the real data sets")
+SIZES = {"train": 60, "test": 20}
+LENGTHS = {"train": 67, "val": 5, "test": 9}  # utterances
+EVERY = [Copy(30), Adding(31), PMNIST(), BigPMNIST(), BigPMNIST("wrapped"), RandomLabels(6, 60), Speech(), Speech("echo", True)]
+FINITE = [task for task in EVERY if type(task).updates_per_epoch is not Task.updates_per_epoch]
+
+
+def fake_mnist(folder: Path) -> Any:
+    """Images of noise, as many of each class."""
+    draws = numpy.random.default_rng(0)
+    return {
+        split: (draws.integers(0, 256, (n, 28, 28), numpy.uint8), draws.permutation(numpy.arange(n) % 10).astype(numpy.uint8))
+        for split, n in SIZES.items()
+    }
+
+
+def fake_speech(folder: Path) -> Any:
+    """Noise in which a frame has something of the one before, in utterances short and long."""
+    draws, found = numpy.random.default_rng(0), {}
+    for split, n in LENGTHS.items():
+        lengths = draws.integers(4, 60, n)
+        noise = draws.normal(0, 3, (lengths.sum() + 1, speech.BINS))
+        frames = (noise[1:] + noise[:-1] - 35).clip(-50).astype(numpy.float32)
+        found[split] = frames, numpy.concatenate([[0], lengths.cumsum()])
+    return found
+
+
+@pytest.fixture
+def real() -> None:
+    """For tests that want the real data."""
+
+
+@pytest.fixture(autouse=True)
+def fakes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small data in the place of the files, for all other tests."""
+    if "real" not in request.fixturenames:
+        monkeypatch.setattr(data, "find", Path)
+        monkeypatch.setattr(mnist, "load", fake_mnist)
+        monkeypatch.setattr(speech, "load", fake_speech)
+        monkeypatch.setattr(pmnist, "SPLITS", {"train": ("train", 0, 50), "val": ("train", 50, 60), "test": ("test", 0, 20)})
+
+
+def show(task: Task) -> str:
+    return "-".join([task.name, *map(str, asdict(task).values())])
+
+
+@pytest.fixture(params=EVERY, ids=show)
+def task(request: pytest.FixtureRequest) -> Task:
+    return replace(request.param)  # a new one, that has read nothing yet
+
+
+def right(task: Task, batch: Batch) -> Tensor:
+    """The output of somebody who knows."""
+    return 100 * F.one_hot(batch.target, 10).float() if task.output_size == 10 else batch.target.clone()
+
+
+# --- laws of the family ---
+
+
+def test_an_oracle_solves_the_task(task: Task) -> None:
+    found = [task.batch(0, 16, 1), *(task.batches(task.reports, 16) if task.reports else ())]
+    for batch in found:
+        assert task.loss(right(task, batch), batch).item() == pytest.approx(0, abs=1e-6)
+        assert task.score(right(task, batch), batch).item() == pytest.approx(100 if task.higher_is_better else 0, abs=1e-6)
+
+
+def guess(task: Task, batch: Batch) -> Tensor:
+    """The output of somebody who remembers nothing."""
+    if isinstance(task, Copy):
+        output = torch.full((*batch.target.shape, 10), -math.inf)
+        output[:, :-10, 0] = output[:, -10:, 1:9] = 0.0
+        return output
+    if isinstance(task, Adding):
+        return torch.ones_like(batch.target)
+    if isinstance(task, Speech):
+        return 13 * batch.input - 35 if task.standardise else batch.input
+    return F.one_hot(torch.full_like(batch.target, 3), 10).float()
+
+
+def test_a_guesser_scores_its_line(task: Task) -> None:
+    found = list(task.batches(task.reports, 7)) if task.reports else [task.batch(k, 500, 1) for k in range(20)]
+    weights = [task.weight(batch) for batch in found]
+    score = sum(w * task.score(guess(task, b), b).item() for w, b in zip(weights, found, strict=True)) / sum(weights)
+    # Adding: 4 deviations of the mean of 10,000 squared errors, whose variance is 1/15 - 1/36; the others are exact.
+    error = 4 * math.sqrt(7 / 180 / 10_000) if isinstance(task, Adding) else 1e-5 * task.guesser
+    assert score == pytest.approx(task.guesser, abs=error)
+
+
+def test_a_batch_is_a_function_of_update_size_and_seed(task: Task) -> None:
+    first = task.batch(5, 8, 1)
+    task.batch(2, 3, 9)
+    torch.rand(10)
+    again = task.batch(5, 8, 1)
+    assert torch.equal(first.input, again.input)
+    assert torch.equal(first.target, again.target)
+    for update, seed in ((4, 1), (6, 1), (5, 2), (105, 1)):
+        assert samples(task.batch(update, 8, seed)) != samples(first)
+
+
+def test_sizes_and_types(task: Task) -> None:
+    batch, known = task.batch(0, 5, 1), task.symbols or (0 if task.alphabet is None else len(task.alphabet))
+    T = {"copy": 50, "adding": 31, "pmnist": 784, "bigpmnist": 3136, "randomlabels": 36}.get(task.name, batch.input.shape[1])
+    assert batch.input.shape == ((5, T) if known else (5, T, task.input_size))
+    assert batch.input.dtype == (torch.float32 if not known else torch.int64 if task.symbols else torch.uint8)
+    assert not known or 0 <= int(batch.input.min()) <= int(batch.input.max()) < known
+    if task.alphabet is not None:
+        assert (task.alphabet.shape, task.alphabet.dtype) == ((known, task.input_size), torch.float32)
+    classes = task.output_size == 10
+    assert batch.target.dtype == (torch.int64 if classes else torch.float32)
+    assert batch.target.shape == (5, *((T,) if task.every_step else ()), *(() if classes else (task.output_size,)))
+    assert task.weight(batch) == (5 if batch.lengths is None else batch.lengths.sum())
+    assert {part.device.type for part in vars(batch.to(torch.device("meta"))).values() if part is not None} == {"meta"}
+
+
+def samples(batch: Batch) -> list[bytes]:
+    lengths = [batch.input.shape[1]] * len(batch.input) if batch.lengths is None else batch.lengths.tolist()
+    return [one[:n].numpy().tobytes() for one, n in zip(batch.input, lengths, strict=True)]
+
+
+@pytest.mark.parametrize("task", FINITE, indirect=True, ids=show)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_every_sample_comes_once_in_an_epoch_and_epochs_differ(task: Task, size: int) -> None:
+    count = task.updates_per_epoch(size)
+    assert count is not None
+    train = sorted(one for batch in task.batches("train", 9) for one in samples(batch))
+    assert len(set(train)) == len(train)
+    assert count == math.ceil(len(train) / size)
+    epochs = [[one for k in range(count) for one in samples(task.batch(e * count + k, size, 1))] for e in (0, 1, 2)]
+    assert all(sorted(epoch) == train for epoch in epochs)
+    if size < 1000 or task.name != "speech":  # a single batch of speech is sorted by length
+        assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_neighbouring_numbers_give_seeds_far_apart() -> None:
+    seeds = [tasks.mix(seed, update) for seed in range(30) for update in range(30)]
+    assert len(set(seeds)) == 900
+    assert 30 < sum((a ^ b).bit_count() for a, b in pairwise(seeds)) / 899 < 33  # of 63 bits
+
+
+BAD = [
+    (Copy, {"length": 0}, "got length 0"),
+    (Adding, {"length": 1}, "at least 2; got 1"),
+    *((RandomLabels, {"crop": crop}, f"1 to 28; got {crop}") for crop in (0, 29)),
+    *((RandomLabels, {"samples": samples}, f"1 to 60000; got {samples}") for samples in (0, 60_001)),
+    (Speech, {"direction": "forward"}, "'forward'; there are predict, echo"),
+    (BigPMNIST, {"pixels": "grey"}, "'grey'; there are raw, wrapped"),
+]
+
+
+@pytest.mark.parametrize(("kind", "settings", "said"), BAD)
+def test_a_setting_that_cannot_be_is_refused(kind: Any, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        kind(**settings)
+
+
+# --- copy and adding ---
+
+
+@pytest.mark.parametrize("T", [1, 2, 30])
+def test_copying_has_the_layout_that_is_drawn(T: int) -> None:
+    batch = Copy(T).batch(0, 200, 1)
+    for input, target in zip(batch.input.tolist(), batch.target.tolist(), strict=True):
+        symbols = input[:10]
+        assert set(symbols) <= set(range(1, 9))
+        assert input == [*symbols, *[0] * (T - 1), 9, *[0] * 10]
+        assert target == [*[0] * (T + 10), *symbols]
+    assert set(batch.input[:, :10].flatten().tolist()) == set(range(1, 9))
+
+
+@pytest.mark.parametrize("T", [2, 3, 7, 30])
+def test_adding_has_a_mark_in_each_half(T: int) -> None:
+    batch = Adding(T).batch(0, 500, 1)
+    number, mark = batch.input.double().unbind(dim=-1)
+    assert set(mark.flatten().tolist()) <= {0.0, 1.0}
+    assert (mark[:, : T // 2].sum(dim=1) == 1).all()
+    assert (mark[:, T // 2 :].sum(dim=1) == 1).all()
+    assert mark.sum(dim=0).min() > 0  # each place is marked at times
+    assert (number >= 0).all()
+    assert (number < 1).all()
+    torch.testing.assert_close((number * mark).sum(dim=1, keepdim=True).float(), batch.target)
+
+
+# --- digits ---
+
+
+def check_splits(train: int) -> None:
+    """So many images are trained on, the others of the first file validate; all pixels in the authors' order."""
+    task, files = PMNIST(), mnist.load(data.find("mnist"))
+    order = numpy.random.RandomState(1234).permutation(784)
+    for split, file, rows in (("train", 0, slice(train)), ("val", 0, slice(train, None)), ("test", 1, slice(None))):
+        images, labels = (part[rows] for part in list(files.values())[file])
+        batches = list(task.batches(split, 500))
+        assert torch.cat([batch.target for batch in batches]).tolist() == labels.tolist()
+        numpy.testing.assert_array_equal(torch.cat([batch.input for batch in batches]), images.reshape(-1, 784)[:, order])
+
+
+def test_pixels_come_in_the_order_of_the_authors() -> None:
+    check_splits(train=50)
+
+
+@needs_real_data
+@pytest.mark.usefixtures("real")
+def test_real_digits_are_split_as_the_authors_did() -> None:
+    check_splits(train=50_000)
+    assert (RandomLabels(8, 10_000).ceiling, RandomLabels(16, 1000).ceiling) == (99.74, 100)
+
+
+def test_grey_levels_are_normalised() -> None:
+    expected = [(level / 255 - 0.1307) / 0.3081 for level in range(256)]
+    for task in (PMNIST(), BigPMNIST(), RandomLabels()):
+        torch.testing.assert_close(task.alphabet, torch.tensor(expected)[:, None])
+
+
+def wrap(grey: float) -> int:
+    return int((grey - 0.1307) / 0.3081 * 255) % 256
+
+
+def test_wrapped_pixels_are_those_of_the_authors() -> None:
+    assert [wrap(k / 10) for k in range(11)] == [148, 231, 57, 140, 222, 49, 132, 215, 41, 124, 207]  # measured in their code
+    values = BigPMNIST("wrapped").alphabet[pmnist.wrap(torch.arange(256)).long(), 0]
+    torch.testing.assert_close(values, torch.tensor([wrap(level / 255) / 255 for level in range(256)]))
+    assert (round(values[0].item(), 2), BigPMNIST("wrapped").alphabet[0].item()) == (0.58, 0)  # black, and the padding
+
+
+@pytest.mark.parametrize("pixels", ["raw", "wrapped"])
+def test_big_images_have_the_digit_in_the_middle_of_zeros(pixels: str) -> None:
+    big, digits = numpy.zeros((20, 56, 56)), fake_mnist(Path())["test"][0]
+    big[:, 14:42, 14:42] = digits if pixels == "raw" else numpy.vectorize(wrap)(digits / 255)
+    (batch,) = BigPMNIST(pixels).batches("test", 100)
+    numpy.testing.assert_array_equal(batch.input, big.reshape(20, -1)[:, numpy.random.RandomState(1234).permutation(3136)])
+
+
+def test_random_labels_belong_to_the_middle_of_drawn_images() -> None:
+    images, labels = fake_mnist(Path())["train"]
+    for crop in (1, 5, 6, 28):
+        edge = (28 - crop) // 2
+        middles = [image[edge : edge + crop, edge : edge + crop].tobytes() for image in images]
+        (batch,) = RandomLabels(crop, 60).batches("train", 100)
+        assert sorted(samples(batch)) == sorted(middles)
+    truth = dict(zip(middles, labels.tolist(), strict=True))
+    assert sorted(batch.target.tolist()) == sorted(truth.values())
+    assert sum(truth[one] == label for one, label in zip(samples(batch), batch.target, strict=True)) < 20  # 6 by chance
+
+
+def test_random_labels_are_drawn_once_for_all() -> None:
+    (all_of_them,), (again,), (few,) = (RandomLabels(8, n).batches("train", 100) for n in (40, 40, 10))
+    for first, second in ((all_of_them, again), (few, Batch(again.input[:10], again.target[:10]))):
+        assert torch.equal(first.input, second.input)
+        assert torch.equal(first.target, second.target)
+
+
+def test_the_ceiling_is_the_best_of_all_ways_to_label_crops(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, labels = fake_mnist(Path())["train"]
+    monkeypatch.setattr(mnist, "load", lambda folder: {"train": (images // 128, labels)})  # 1 x 1: two crops
+    task = RandomLabels(1, 40)
+    (batch,) = task.batches("train", 100)
+    ways = [torch.eye(10)[[black, white]][batch.input[:, 0].long()] for black in range(10) for white in range(10)]
+    assert task.ceiling == pytest.approx(max(task.score(output, batch).item() for output in ways))
+    assert 10 < task.ceiling < 50
+    monkeypatch.setattr(mnist, "load", fake_mnist)
+    assert RandomLabels(28, 40).ceiling == 100
+
+
+# --- speech ---
+
+
+@pytest.mark.parametrize("direction", ["predict", "echo"])
+def test_speech_is_shifted_by_a_frame_with_silence_at_the_end(direction: str) -> None:
+    frames, offsets = fake_speech(Path())["test"]
+    utterances = sorted(numpy.split(frames, offsets[1:-1]), key=len)
+    raw, scaled = (list(Speech(direction, standardise).batches("test", 4)) for standardise in (False, True))
+    for one, other in zip(raw, scaled, strict=True):
+        torch.testing.assert_close(other.input, (one.input + 35) / 13)
+        assert torch.equal(other.target, one.target)
+        assert one.lengths is not None
+        for input, target, n in zip(one.input, one.target, one.lengths.tolist(), strict=True):
+            now, following = (input[:n], target[:n]) if direction == "predict" else (target[:n], input[:n])
+            numpy.testing.assert_array_equal(now, utterances.pop(0))
+            assert torch.equal(following, torch.cat([now[1:], torch.full((1, 129), -50.0)]))
+    assert not utterances
+
+
+def test_the_loss_is_the_mean_over_all_valid_frames_and_bins() -> None:
+    task = Speech()
+    batch = next(iter(task.batches("train", 30)))
+    assert batch.lengths is not None
+    assert batch.lengths.min() < batch.lengths.max()
+    output = torch.randn_like(batch.target, requires_grad=True)
+    errors = [(output[n, :length] - batch.target[n, :length]) ** 2 for n, length in enumerate(batch.lengths.tolist())]
+    loss = task.loss(output, batch)
+    assert loss.item() == pytest.approx(torch.cat(errors).mean().item())
+    loss.backward()
+    valid = torch.arange(output.shape[1]) < batch.lengths[:, None]
+    assert output.grad is not None
+    assert output.grad[valid].abs().min() > 0  # the frame of silence after the last counts too
+    assert not output.grad[~valid].any()
+    padded = Batch(batch.input, torch.where(valid[..., None], batch.target, 1e3), batch.lengths)
+    assert task.loss(torch.where(valid[..., None], output, -1e3), padded).item() == loss.item()
+
+
+@pytest.mark.parametrize("direction", ["predict", "echo"])
+def test_the_lines_of_speech_equal_a_slow_computation(direction: str) -> None:
+    def pairs(split: str) -> tuple[Any, Any]:
+        frames, offsets = fake_speech(Path())[split]
+        now = [one.astype(float) for one in numpy.split(frames, offsets[1:-1])]
+        following = [numpy.vstack([one[1:], numpy.full((1, 129), -50.0)]) for one in now]
+        seen, said = (now, following) if direction == "predict" else (following, now)
+        return numpy.vstack(seen), numpy.vstack(said)
+
+    (x, y), (x_test, y_test), lines = pairs("train"), pairs("test"), Speech(direction).lines
+    fitted = numpy.c_[x_test, numpy.ones(len(x_test))] @ numpy.linalg.lstsq(numpy.c_[x, numpy.ones(len(x))], y)[0]
+    assert lines == pytest.approx({"repeat": ((x_test - y_test) ** 2).mean(), "linear": ((fitted - y_test) ** 2).mean()})
+    assert lines["linear"] < lines["repeat"]
+    assert Speech(direction, standardise=True).lines == lines  # of the frames, not of what the network is shown
+
+
+def test_batches_of_similar_length_waste_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LENGTHS, "train", 1000)
+    task = Speech()
+    batches = [task.batch(k, 20, 1) for k in range(50)]
+    valid, held = (sum(task.weight(b) for b in batches), sum(b.input.shape[0] * b.input.shape[1] for b in batches))
+    assert held / valid < 1.10
+    longest = [batch.input.shape[1] for batch in batches]
+    assert 10 < sum(first < second for first, second in pairwise(longest)) < 39  # of 49: their order is random
+
+
+@needs_real_data
+@pytest.mark.usefixtures("real")
+def test_real_speech_is_worse_guessed_by_repeating_than_by_a_linear_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRNN_CACHE", str(tmp_path))
+    task = Speech(corpus="timit-sample")
+    assert task.lines["linear"] < task.guesser < 100
