@@ -1,8 +1,8 @@
 """Recipes and runs: the paper's settings, whose word goes first, files of the user's own, and what names a run."""
 
 import math
-import re
 import os
+import re
 from dataclasses import FrozenInstanceError, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any
