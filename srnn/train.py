@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -177,16 +177,18 @@ class Training:
         return None
 
     def _add_entry(self) -> None:
-        """A line for the curve: the losses since the last one, and an evaluation where the task has data for it."""
-        position = self.position
-        entry: dict[str, Any] = {"step": position.step, "losses": position.pending}
+        entry = self._entry()
+        self.position.pending = []
+        self.place.append_metrics(entry)
+        self._tell("entry", entry)
+
+    def _entry(self) -> dict[str, Any]:
+        """A point of the curve: the losses since the last one, and an evaluation where the task has data for it."""
+        entry: dict[str, Any] = {"step": self.position.step, "losses": self.position.pending}
         if (split := self.task.selects or self.task.reports) is not None:
             entry["evaluation"] = self._evaluate_and_keep(split)
         self._tick()
-        entry |= {"seconds": round(position.seconds, 3), "cpu_seconds": round(position.cpu_seconds, 3)}
-        position.pending = []
-        self.place.append_metrics(entry)
-        self._tell("entry", entry)
+        return entry | {"seconds": round(self.position.seconds, 3), "cpu_seconds": round(self.position.cpu_seconds, 3)}
 
     def _evaluate_and_keep(self, split: str) -> dict[str, Any]:
         """An evaluation; the weights are kept when it is the best yet, by the split that selects."""
@@ -256,32 +258,17 @@ class Training:
             getattr(watcher, what)(self, *about)
 
     def _finish(self, status: str, ended_by: str) -> dict[str, Any]:
-        """Evaluates what is to be reported, with the weights that were kept, and writes model and record."""
-        task, position, entries = self.task, replace(self.position), self.place.read_metrics()
-        if position.pending and status == "finished":  # ended between two entries, by the clock
-            last: dict[str, Any] = {"step": position.step, "losses": position.pending}
-            if (split := task.selects or task.reports) is not None:
-                last["evaluation"] = self._evaluate_and_keep(split)
-            position.best = self.position.best
-            self._tick()
-            last |= {"seconds": round(self.position.seconds, 3), "cpu_seconds": round(self.position.cpu_seconds, 3)}
-            entries.append(last)
+        """Evaluates what is to be reported, with the weights that were kept, and writes model and record.
+
+        The checkpoint is not touched: from there the run can go on, should it be given another end.
+        """
+        task, position, entries = self.task, self.position, self.place.read_metrics()
+        if position.pending and status == "finished":  # ended between two entries
+            entries.append(self._entry())
         result = None
         if status == "finished" or self.best_weights:
-            if self.best_weights:
-                self.model.load_state_dict(self.best_weights)
-            if task.reports is not None:
-                at = position.best["step"] if position.best else position.step
-                found = evaluate(self.model, task, task.reports, self.device)
-                result = {
-                    "split": task.reports,
-                    "metric": task.metric,
-                    "value": found["score"],
-                    "loss": found["loss"],
-                    "at": at,
-                }
+            result = self._report()
             save_tensors(self.place.model, dict(self.model.state_dict()), {"run": self.run.as_dict(), "result": result})
-        losses = numpy.array([loss for entry in entries for loss in entry["losses"]])
         record = {
             "kind": "run",
             "id": self.run.id,
@@ -294,13 +281,13 @@ class Training:
             "epochs": position.step / self.updates_per_epoch if self.updates_per_epoch else None,
             "result": result,
             "selection": position.best,
-            "training": _judge(losses),
+            "training": _judge([loss for entry in entries for loss in entry["losses"]]),
             "guesser": task.guesser,
             "ceiling": task.ceiling,
             "lines": getattr(task, "lines", None),
             "curve": curve(entries),
-            "seconds": round(self.position.seconds, 3),
-            "cpu_seconds": round(self.position.cpu_seconds, 3),
+            "seconds": round(position.seconds, 3),
+            "cpu_seconds": round(position.cpu_seconds, 3),
             "resumed": position.resumed,
             "commits": position.commits,
             "started": position.started,
@@ -309,6 +296,16 @@ class Training:
         }
         records.write(self.place.record, record)
         return record
+
+    def _report(self) -> dict[str, Any] | None:
+        """The score on the split that the task reports, with the best weights where there are such."""
+        if self.best_weights:
+            self.model.load_state_dict(self.best_weights)
+        if (split := self.task.reports) is None:
+            return None
+        found = evaluate(self.model, self.task, split, self.device)
+        at = self.position.best["step"] if self.position.best else self.position.step
+        return {"split": split, "metric": self.task.metric, "value": found["score"], "loss": found["loss"], "at": at}
 
 
 def make_model(run: Run) -> models.Model:
@@ -352,9 +349,9 @@ def curve(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return columns
 
 
-def _judge(losses: numpy.ndarray) -> dict[str, Any] | None:
+def _judge(losses: list[float]) -> dict[str, Any] | None:
     """The mean loss of the last WINDOW updates, and the lowest such mean of any WINDOW consecutive ones."""
-    if not len(losses):
+    if not losses:
         return None
     window = min(WINDOW, len(losses))
     sums = numpy.cumsum(numpy.concatenate([[0.0], losses]))

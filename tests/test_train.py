@@ -238,7 +238,7 @@ def test_runs_end_by_patience_by_the_ceiling_and_by_a_low_loss(tmp_path: Path, m
 
 def test_the_record_tells_the_lowest_mean_of_consecutive_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "WINDOW", 3)
-    losses = numpy.array([5.0, 1.0, 1.0, 4.0, 0.0, 0.5, 8.5])
+    losses = [5.0, 1.0, 1.0, 4.0, 0.0, 0.5, 8.5]
     assert train._judge(losses) == {
         "window": 3,
         "final": pytest.approx(3.0),
