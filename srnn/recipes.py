@@ -152,8 +152,7 @@ def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
     if len(defined) != 1:
         found = ", ".join(value.__name__ for value in defined) or "none"
         raise SettingError(f"{path} must define one subclass of srnn's {kind.__name__}; it defines {found}")
-    missing = [name for name in ("name",) if not hasattr(defined[0], name)]
-    if missing:
+    if not hasattr(defined[0], "name"):
         raise SettingError(f"{path}: {defined[0].__name__} must have a name, such as name = {path.stem!r}")
     defined[0].file_path, defined[0].file_sha256 = str(path), digest  # type: ignore[attr-defined]
     return defined[0]
