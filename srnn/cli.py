@@ -32,7 +32,14 @@ def main() -> None:
         app(prog_name="srnn")
     except SRNNError as error:
         print(f"srnn: {error}", file=sys.stderr)
-        sys.exit(130 if isinstance(error, Interrupted) else 1)
+        sys.exit(error.exit_code if isinstance(error, Interrupted) else 1)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
+            raise
+        print(
+            "srnn: there is not enough memory for these sizes; smaller ones, or a smaller --batch-size, may do", file=sys.stderr
+        )
+        sys.exit(1)
 
 
 def _print_version(wanted: bool) -> None:
@@ -164,7 +171,9 @@ def train(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, ...", rich_help_panel=HOW)] = None,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.", rich_help_panel=PLACES)] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/ID", rich_help_panel=PLACES)] = None,
-    results: Annotated[Path, typer.Option(help="Where TASK.jsonl collects records.", rich_help_panel=PLACES)] = Path("results"),
+    results: Annotated[
+        Path, typer.Option(help="Where TASK.jsonl collects the records of finished runs.", rich_help_panel=PLACES)
+    ] = Path("runs/records"),
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=PLACES)] = 30.0,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write the curve for TensorBoard too.", rich_help_panel=PLACES)
@@ -185,6 +194,10 @@ def train(
 
     lab.look_in(data)
     given = _given(context, setting or [])
+    if resume is not None:
+        for name in ("model", "recipe", "out"):
+            if getattr(context.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT":
+                raise SettingError(f"a run goes on as it began: --{name} has no place beside --resume")
     run = lab.choose_run(task, model, recipe, given, resume)
     path = resume or out or lab.RUNS / run.id
     lab.train_run(
@@ -206,11 +219,11 @@ def _given(context: typer.Context, settings: list[str]) -> dict[str, Any]:
     }
     for text in settings:
         name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise SettingError(f"--set takes NAME=VALUE; got {text!r}")
+        if not equals or not name.isidentifier() or name in ("task", "network", "recipe"):
+            raise SettingError(f"--set takes NAME=VALUE, with the name of a setting; got {text!r}")
         try:
             given[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             given[name] = value  # a word
     for name in {"mlp", "readout"} & given.keys():
         given[name] = _widths(name, str(given[name]))
@@ -291,7 +304,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Of the weights and of the data.")] = 1234,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
 ) -> None:
-    """Watch an SRNN learn three problems of the paper, in about two minutes: copying, adding, permuted MNIST.
+    """Watch an SRNN learn three problems of the paper, in two or three minutes: copying, adding, permuted MNIST.
 
     MNIST is downloaded when it is not there. Stop it with Ctrl-C; the same command again goes on.
 

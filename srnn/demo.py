@@ -1,7 +1,6 @@
 """Three problems of the paper, solved before the reader's eyes, and what came out beside what the paper says."""
 
 import math
-import shutil
 from itertools import pairwise
 from typing import Any
 
@@ -41,13 +40,14 @@ def runs(minutes: float | None = None, seed: int = 1234) -> list[Run]:
 
 def run(console: Console, *, minutes: float | None, seed: int) -> None:
     """Runs all three, shows each as it goes, ends with a table. What was stopped goes on; what is finished begins anew."""
-    chosen = runs(minutes, seed)
-    if all(RunFolder(FOLDER / each.id).record.exists() for each in chosen):
-        shutil.rmtree(FOLDER)
+    chosen = [each for each in runs(minutes, seed) if each.task.name != "pmnist" or _mnist_is_there(console)]
+    places = [RunFolder(FOLDER / each.id) for each in chosen]
+    if all(place.record.exists() for place in places):
+        for place in places:
+            with place.held():
+                place.begin_anew()
     done = []
     for each in chosen:
-        if each.task.name == "pmnist" and not _mnist_is_there(console):
-            continue
         words = {"length": getattr(each.task, "length", ""), "guesser": number(each.task.guesser)}
         console.print(f"\n[bold]{ABOUT[each.task.name].format(**words).replace(':', ':[/bold]', 1)}", highlight=False)
         done.append(lab.train_run(each, FOLDER / each.id, console, into=FOLDER))
@@ -59,7 +59,7 @@ def _mnist_is_there(console: Console) -> bool:
     try:
         data.fetch("mnist", None, console)
     except DataError as error:
-        console.print(f"\nPermuted MNIST is left out: {error}", highlight=False, soft_wrap=True)
+        console.print(f"Permuted MNIST is left out: {error}", markup=False, highlight=False, soft_wrap=True)
         return False
     return True
 

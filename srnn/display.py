@@ -1,7 +1,7 @@
 """What a person sees of a run while it trains: a progress bar on a terminal, a plain line now and then elsewhere."""
 
 import time
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,25 +9,28 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from srnn.errors import SettingError
-from srnn.run import Run
 from srnn.train import Training, Watcher
 
 SHOWN = 100  # updates whose mean loss is shown
 EVERY = 10.0  # seconds between plain lines
 
 
-def describe(run: Run) -> str:
-    """A line about a run, such as: copy (length 200) with srnn (hidden_size 128, mlp 8), seed 1234, recipe paper."""
+def describe(run: Mapping[str, Any]) -> str:
+    """A line about a run's settings, such as: copy (length 200) with srnn (hidden_size 128, mlp 8), seed 1234, recipe paper."""
     parts = []
-    for name, thing in ((run.task.name, run.task), (run.network.name, run.network)):
-        settings = [f"{field.name} {_plain(getattr(thing, field.name))}" for field in fields(thing)]
-        parts.append(f"{name} ({', '.join(settings)})" if settings else name)
-    return f"{' with '.join(parts)}, seed {run.seed}, recipe {run.recipe}"
+    for thing in (run["task"], run["network"]):
+        settings = [f"{name} {plain(value)}" for name, value in thing.items() if name not in ("name", "path", "sha256")]
+        parts.append(f"{thing['name']} ({', '.join(settings)})" if settings else thing["name"])
+    return f"{' with '.join(parts)}, seed {run['seed']}, recipe {run['recipe']}"
 
 
 def number(value: float) -> str:
     """Four digits or so, however small."""
     return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+def plain(value: Any) -> str:
+    return ",".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
 
 
 class Status:
@@ -96,7 +99,7 @@ class Lines(Watcher):
         speed = self.status.speed(training)
         left = f"  {_duration((total - step) / speed)} left" if total and speed else ""
         text = f"update {step}/{total or '?'}  {self.status.line(training)}  {speed:.1f} updates/s{left}"
-        self.console.print(text, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Bar(Watcher):
@@ -127,10 +130,6 @@ def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list
     """Those that the user asked for."""
     shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console)]
     return [*shown, *([Board(tensorboard)] if tensorboard else [])]
-
-
-def _plain(value: Any) -> str:
-    return ",".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value)
 
 
 def _duration(seconds: float) -> str:

@@ -62,6 +62,8 @@ class DivergedError(SRNNError, ArithmeticError):
 class Interrupted(SRNNError):
     """A run that was asked to stop, and can go on from where it stands."""
 
+    exit_code = 130  # what shells expect of a program that was stopped by Ctrl-C; 143 for SIGTERM
+
 
 def one_of(kind: str, name: object, names: Iterable[str]) -> SettingError:
     """The answer to a wrong name: the list of right ones."""

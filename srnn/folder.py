@@ -1,11 +1,13 @@
-"""A run folder: what a run leaves on disk, and how it is read back. Nothing is pickled; every file is replaced in one step.
+"""A run folder: what a run leaves on disk, and how it is read back. Nothing is pickled.
 
-run.json                  settings, commit, versions, machine
-metrics.jsonl             a line per entry of the curve
-checkpoint.safetensors    weights, optimiser and position, to go on from
-model.safetensors         the weights that are reported
-record.json               the finished run, in one piece
-lock                      held by the process that works in the folder
+    run.json                  settings, commit, versions, machine
+    metrics.jsonl             a line per entry of the curve
+    checkpoint.safetensors    weights, optimiser and position, to go on from
+    model.safetensors         the weights that are reported
+    record.json               the finished run, in one piece
+    lock                      held by the process that works in the folder
+
+Lines are added to metrics.jsonl; the other files are replaced in one step.
 """
 
 import contextlib
@@ -13,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,12 +47,17 @@ class RunFolder:
         except OSError as error:
             raise StorageError(f"{self.path} cannot be used as a run folder: {error.strerror}; give another --out") from error
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StorageError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise StorageError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
+        try:
+            for left in self.path.glob(".*"):  # by a process that was killed while it wrote
+                left.unlink()
             yield
         finally:
+            if os.listdir(self.path) == ["lock"]:  # nothing was begun
+                shutil.rmtree(self.path, ignore_errors=True)
             os.close(lock)
 
     def append_metrics(self, entry: dict[str, Any]) -> None:
@@ -75,11 +83,26 @@ class RunFolder:
 
     def metrics_length(self) -> int:
         """Bytes written so far, on disk for good."""
-        with self.metrics.open("ab") as file:
-            os.fsync(file.fileno())
-            return file.tell()
+        try:
+            with self.metrics.open("ab") as file:
+                os.fsync(file.fileno())
+                return file.tell()
+        except OSError as error:
+            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is as it was") from error
+
+    def begin_anew(self) -> None:
+        """Forgets the run."""
+        for path in (self.run, self.metrics, self.record, self.checkpoint, self.model):
+            path.unlink(missing_ok=True)
+
+    def forget_end(self) -> None:
+        """A run that goes on has no end yet."""
+        self.record.unlink(missing_ok=True)
+        self.model.unlink(missing_ok=True)
 
     def read_metrics(self) -> list[dict[str, Any]]:
+        if not self.metrics.exists():  # nothing to tell yet
+            return []
         try:
             return [json.loads(line) for line in self.metrics.read_bytes().splitlines()]
         except OSError as error:

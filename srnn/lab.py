@@ -1,20 +1,22 @@
 """The commands train, eval and runs: from a user's words to a run, and from a run to words."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from srnn import display, recipes, records, results
 from srnn.display import number
-from srnn.errors import RecordError, SettingError
+from srnn.errors import RecordError, SettingError, one_of
 from srnn.folder import RunFolder, load_tensors
 from srnn.run import LIMITS, Run
-from srnn.train import evaluate, make_model, train
+from srnn.tasks import Batch
+from srnn.train import EVALUATION_SEQUENCES, evaluate, make_model, read_run, train
 
 RUNS = Path("runs")
 
@@ -42,43 +44,38 @@ def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, An
     return read_run(resume).with_limits(**given)
 
 
-def read_run(path: Path) -> Run:
-    """The run whose folder this is."""
-    if not RunFolder(path).run.exists():
-        raise RecordError(f"{path} is not a run folder: it has no run.json; `srnn runs` lists those there are")
-    return recipes.from_dict(records.read(RunFolder(path).run).get("run", {}))
-
-
 def train_run(
     run: Run,
     path: Path,
     console: Console,
     *,
-    into: Path = Path("results"),
+    into: Path = RUNS / "records",
     checkpoint_every: float = 30.0,
     tensorboard: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
     """Trains, shows it, and puts the record with the others of its task."""
-    console.print(display.describe(run), highlight=False, soft_wrap=True)
-    console.print(f"run folder: {path}", highlight=False, soft_wrap=True)
+    _say(console, display.describe(run.as_dict()))
+    _say(console, f"run folder: {path}")
+    collected = into / f"{run.task.name}.jsonl"
+    records.make_room(collected)  # to fail now, and not after hours
     shown = display.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
     record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown)
-    collected = into / f"{run.task.name}.jsonl"
     records.collect(collected, record)
-    console.print(summary(record), highlight=False, soft_wrap=True)
-    console.print(f"record: {collected}", highlight=False, soft_wrap=True)
+    _say(console, summary(record, path))
+    _say(console, f"record: {collected}")
     return record
 
 
-def summary(record: Mapping[str, Any]) -> str:
+def summary(record: Mapping[str, Any], path: Path) -> str:
     """How a run ended, in words."""
     steps, ended = (
         record["updates"],
         f"{record['updates']} updates in {record['seconds']:.0f} s (ended by {record['ended_by']})",
     )
     if record["status"] == "diverged":
-        return f"diverged at update {steps}: {record['ended_by']}; the checkpoint before it is kept"
+        kept = "the last checkpoint before it is kept" if RunFolder(path).checkpoint.exists() else "there was no checkpoint yet"
+        return f"diverged after update {steps}: {record['ended_by']}; {kept}"
     guesser, training = f"guesser {number(record['guesser'])}", record["training"]
     if (result := record["result"]) is not None:
         ceiling = "" if record["ceiling"] is None else f", ceiling {number(record['ceiling'])}"
@@ -90,41 +87,40 @@ def summary(record: Mapping[str, Any]) -> str:
 
 
 def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, Any]:
-    """Scores the weights that a finished run left, or those of its last checkpoint."""
+    """Scores the weights that a finished run left, or those of its last checkpoint; until the end not on the test data."""
     run, place = read_run(path), RunFolder(path)
+    task, finished = run.task, place.model.exists()
+    if split is not None and split not in task.splits:
+        raise (
+            one_of("split", split, task.splits)
+            if task.splits
+            else SettingError(f"{task.name} has no splits; leave out --split")
+        )
     torch.set_num_threads(run.threads)
-    model, source = make_model(run), place.model
-    if place.model.exists():
-        tensors, _ = load_tensors(place.model)
-    else:
-        tensors, source = load_tensors(place.checkpoint)[0], place.checkpoint
-        tensors = {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
+    source = place.model if finished else place.checkpoint
+    tensors = {name.removeprefix("" if finished else "model."): tensor for name, tensor in load_tensors(source)[0].items()}
+    model = make_model(run)
     try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise RecordError(f"{source} does not fit the run's network: {str(error).splitlines()[0]}") from None
-    wanted = split or run.task.reports
-    if wanted is None:
-        found = _evaluate_stream(model, run)
+        model.load_state_dict({name: tensors[name] for name in model.state_dict()})
+    except (KeyError, RuntimeError) as error:
+        raise RecordError(f"{source} does not fit the run's network: {' '.join(str(error).split())}") from None
+    split = split or (task.reports if finished or task.selects is None else task.selects)
+    if split is None:  # data that never repeat: a hundred batches of a seed that training has not used
+        batches: Iterator[Batch] = (task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
     else:
-        found = evaluate(model, run.task, wanted, torch.device("cpu"))
-    text = f"{found['split']} {run.task.metric} {number(found['score'])}, loss {number(found['loss'])}"
-    console.print(f"{text} (guesser {number(run.task.guesser)}); weights: {source}", highlight=False, soft_wrap=True)
+        batches = task.batches(split, EVALUATION_SEQUENCES)
+    found = {"split": split or "fresh", **evaluate(model, task, batches)}
+    text = f"{found['split']} {task.metric} {number(found['score'])}, loss {number(found['loss'])}"
+    _say(console, f"{text} (guesser {number(task.guesser)}); weights: {source}")
     return found
-
-
-def _evaluate_stream(model: Any, run: Run) -> dict[str, Any]:
-    """Data that never repeat: a hundred batches of a seed that training does not use."""
-    model.eval()
-    with torch.no_grad():
-        batches = [run.task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100)]
-        scores = [(run.task.loss(out, b).item(), run.task.score(out, b).item()) for b in batches for out in [model(b)]]
-    loss, score = (sum(column) / len(column) for column in zip(*scores, strict=True))
-    return {"split": "fresh", "loss": loss, "score": score}
 
 
 def list_runs(folder: Path, console: Console, readme: Path | None = None) -> list[dict[str, Any]]:
     """A table of the runs below a folder, what, how far, and how well; or of the records in it."""
+    if not folder.is_dir():
+        raise RecordError(f"there is no folder {folder}; begin a run with: srnn train copy")
+    if (folder / "run.json").exists():
+        raise RecordError(f"{folder} is itself a run folder; give the folder that holds it")
     if readme is not None or any(folder.glob("*.jsonl")):
         collected = results.read(folder)
         console.print(results.table(collected))
@@ -132,24 +128,22 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
             records.replace(readme, records.filled(readme, "results", results.markdown(collected)))
         return collected
     found = [_examine(path.parent) for path in sorted(folder.glob("*/run.json"))]
-    if not found:
-        console.print(f"no runs in {folder}; begin one with: srnn train copy", highlight=False, soft_wrap=True)
-        return found
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("run", "settings", "seed", "state", "updates", "score", "guesser"):
+    for heading in ("folder", "settings", "seed", "state", "updates", "score", "guesser"):
         table.add_column(heading, overflow="fold")
     for row in found:
-        table.add_row(*(str(row[key]) for key in ("folder", "settings", "seed", "state", "updates", "score", "guesser")))
-    console.print(table)
+        table.add_row(*(Text(str(row[str(column.header)])) for column in table.columns))
+    console.print(table if found else f"no runs in {folder}; begin one with: srnn train copy", highlight=False)
     return found
 
 
 def _examine(path: Path) -> dict[str, Any]:
+    """How a run stands, from its files alone: nothing of a user's own task or network is run for it."""
     place = RunFolder(path)
     row: dict[str, Any] = {"folder": path.name, "settings": "", "seed": "", "updates": "", "score": "", "guesser": ""}
     try:
-        run = read_run(path)
-        row |= {"settings": display.describe(run).rsplit(", seed", 1)[0], "seed": run.seed}
+        run = records.read(place.run)["run"]
+        row |= {"settings": display.describe(run).rsplit(", seed", 1)[0], "seed": run["seed"]}
         if not place.record.exists():
             step = load_tensors(place.checkpoint)[1]["position"]["step"] if place.checkpoint.exists() else 0
             return row | {"state": "can go on", "updates": step}
@@ -157,5 +151,11 @@ def _examine(path: Path) -> dict[str, Any]:
         score = record["result"]["value"] if record["result"] else (record["training"] or {}).get("lowest")
         shown = {"score": "" if score is None else number(score), "guesser": number(record["guesser"])}
         return row | {"state": record["status"], "updates": record["updates"], **shown}
-    except (RecordError, SettingError) as error:
+    except RecordError as error:
         return row | {"state": f"unreadable: {error}"}
+    except (KeyError, TypeError, AttributeError) as error:
+        return row | {"state": f"unreadable: {place.path} is damaged ({error!r})"}
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

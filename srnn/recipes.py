@@ -9,6 +9,7 @@ and for all (in `own` the network goes before the task); what nobody says is a d
 """
 
 import hashlib
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -93,10 +94,9 @@ def _recipe(task: type[Task], network: type[Network], recipe: str) -> dict[str, 
 
 def _rebuild(plain: dict[str, Any], find: Any) -> Any:
     name, path, sha256 = plain.pop("name"), plain.pop("path", None), plain.pop("sha256", None)
-    kind = find(path or name)
-    if sha256 is not None and kind.file_sha256 != sha256:
+    if path is not None and hashlib.sha256(_read(Path(path))).hexdigest() != sha256:  # before anything of it is run
         raise RecordError(f"{path} is no longer the file that the run was begun with; begin a new run")
-    return kind(**_typed(plain))
+    return find(path or name)(**_typed(plain))
 
 
 def _typed(plain: dict[str, Any]) -> dict[str, Any]:
@@ -125,13 +125,17 @@ def _named(kind: str, name: str, known: dict[str, type[Kind]]) -> type[Kind]:
     return known[name]
 
 
-def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
-    """The one subclass of Task or Network that a user's file defines, with the file's path and content noted in it."""
-    path = Path(name)
+def _read(path: Path) -> bytes:
     try:
-        source = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise SettingError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
+    """The one subclass of Task or Network that a user's file defines, with the file's path and content noted in it."""
+    path = Path(name).resolve()
+    source = _read(path)
     digest = hashlib.sha256(source).hexdigest()
     # One module for each path and content: what a class says of its file stays true when there is a copy of it elsewhere.
     module_name = f"srnn_user_{hashlib.sha256(str(path).encode() + source).hexdigest()[:16]}"
@@ -152,7 +156,13 @@ def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
     if len(defined) != 1:
         found = ", ".join(value.__name__ for value in defined) or "none"
         raise SettingError(f"{path} must define one subclass of srnn's {kind.__name__}; it defines {found}")
-    if not hasattr(defined[0], "name"):
-        raise SettingError(f"{path}: {defined[0].__name__} must have a name, such as name = {path.stem!r}")
+    label = getattr(defined[0], "name", None)
+    if not isinstance(label, str) or not re.fullmatch("[a-z0-9_-]+", label) or label in TASKS | NETWORKS:
+        raise SettingError(
+            f"{path}: {defined[0].__name__} must have a name of its own, such as name = 'parity'; it has {label!r}"
+        )
+    for needed in ("output_size", "guesser") if kind is Task else ():
+        if getattr(defined[0], needed, None) in (None, Task.guesser):
+            raise SettingError(f"{path}: {defined[0].__name__} must say its {needed}")
     defined[0].file_path, defined[0].file_sha256 = str(path), digest  # type: ignore[attr-defined]
     return defined[0]

@@ -12,6 +12,7 @@ import numpy
 import torch
 
 import srnn
+from srnn import kernels
 from srnn.atomic import replacing
 from srnn.errors import RecordError, StorageError
 
@@ -19,7 +20,7 @@ UNKNOWN = "unknown"
 
 
 def environment() -> dict[str, Any]:
-    """Versions, machine and commit: what a number depends on besides its settings."""
+    """Versions, machine, commit and backend: what a number depends on besides its settings."""
     versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     machine = {"cpu": _cpu_model(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "system": system}
@@ -27,6 +28,7 @@ def environment() -> dict[str, Any]:
         "versions": {**versions, "srnn": srnn.__version__},
         "machine": {**machine, "memory_bytes": _memory_bytes()},
         "commit": _commit(),
+        "backend": kernels.auto_backend(),
     }
 
 
@@ -73,26 +75,32 @@ def filled(path: Path, name: str, block: str) -> bytes:
     return f"{text.split(begin)[0]}{begin}\n{block}\n{end}{text.split(end)[1]}".encode()
 
 
-def collect(path: Path, record: dict[str, Any]) -> None:
-    """Puts a run's record into a file of records, one a line, in the place of an older one of the very same run."""
+def make_room(path: Path) -> Path:
+    """The lock of a file of records; raises where such a file cannot be written."""
+    lock = path.with_name(f".{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        lock.touch()
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}; give another --results") from error
-    try:
+    return lock
+
+
+def collect(path: Path, record: dict[str, Any]) -> None:
+    """Puts a run's record into a file of records, one a line, in the place of an older one of the very same run."""
+    with make_room(path).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kept = [old for old in read_all(path) if old.get("id") != record["id"]] if path.exists() else []
-        replace(path, b"".join(json.dumps(each, allow_nan=False).encode() + b"\n" for each in [*kept, record]))
-    finally:
-        os.close(lock)
+        kept = {old.get("id"): old for old in (read_all(path) if path.exists() else [])} | {record["id"]: record}
+        replace(path, b"".join(json.dumps(each, allow_nan=False).encode() + b"\n" for each in kept.values()))
 
 
 def read_all(path: Path) -> list[dict[str, Any]]:
     """The records of a file that holds one a line."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
+        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if not all(isinstance(record, dict) for record in found):
+            raise ValueError("a line holds something else")
+        return found
     except OSError as error:
         raise RecordError(f"there are no records to read at {path}: {error.strerror}") from error
     except ValueError as error:

@@ -9,16 +9,16 @@ from typing import Any
 from rich.table import Table
 
 from srnn import records
-from srnn.display import number
+from srnn.display import number, plain
 from srnn.errors import RecordError
-from srnn.recipes import from_dict, make_run
-from srnn.run import Run
+from srnn.models import NETWORKS
+from srnn.recipes import TASKS, make_run
 
 HEADINGS = ("task", "network", "recipe", "score", "seeds", "guesser", "beside", "updates", "minutes")
 ABOUT = (
-    "Score: accuracy in percent, or mean squared error, on the split that the task reports, with the weights that validated "
-    "best; for copy and adding, whose data never repeat, the lowest mean loss of 500 consecutive updates / the last such mean. "
-    "Several seeds: their mean (and each). Minutes: of one core while the other was busy too, evaluation included."
+    "Score: of the split that the task reports, accuracy in percent or mean squared error, with the weights that validated "
+    "best where there are validation data (several seeds: the mean, and each); for copy and adding, whose data never repeat, "
+    "the lowest mean loss of 500 consecutive updates / the last such mean. Minutes: all of the run, evaluation included."
 )
 
 
@@ -33,11 +33,10 @@ def read(folder: Path) -> list[dict[str, Any]]:
 def rows(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """One row for the runs that differ in nothing but the seed."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for record in found:
+    for record in sorted(found, key=lambda record: _order(record["run"])):
         same = {name: value for name, value in record["run"].items() if name != "seed"}
         groups.setdefault(json.dumps(same, sort_keys=True), []).append(record)
-    ordered = sorted(groups.values(), key=lambda group: _order(from_dict(group[0]["run"])))
-    return [_row(sorted(group, key=lambda record: record["run"]["seed"])) for group in ordered]
+    return [_row(group) for group in groups.values()]
 
 
 def markdown(found: Iterable[Mapping[str, Any]]) -> str:
@@ -54,58 +53,71 @@ def table(found: Iterable[Mapping[str, Any]]) -> Table:
     return shown
 
 
-def _order(run: Run) -> tuple[Any, ...]:
-    task = [value for value in vars(run.task).values() if isinstance(value, str | int | bool)]
-    return run.task.name, run.recipe, [str(value).zfill(6) for value in task], run.network.name, run.network.hidden_size
+def _order(run: Mapping[str, Any]) -> tuple[Any, ...]:
+    task, network = ([str(value).zfill(6) for value in run[part].values()] for part in ("task", "network"))
+    return task[0], run["recipe"], task, network, run["seed"]
 
 
 def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
-    first, run = group[0], from_dict(group[0]["run"])
-    seeds = ", ".join(str(record["run"]["seed"]) for record in group)
+    first, run = group[0], group[0]["run"]
     minutes = sum(record["seconds"] for record in group) / 60 / len(group)
-    updates = ", ".join(dict.fromkeys(str(record["updates"]) for record in group))
     return (
-        f"{run.task.name} {_settings(run.task)}".strip(),
-        f"{run.network.name} {_settings(run.network)}",
-        run.recipe + _departures(run),
+        f"{run['task']['name']} {_settings(run['task'], TASKS)}".strip(),
+        f"{run['network']['name']} {_settings(run['network'], NETWORKS)}",
+        run["recipe"] + _departures(run),
         _score(group),
-        seeds,
+        ", ".join(str(record["run"]["seed"]) for record in group),
         number(first["guesser"]),
-        _beside(first),
-        updates,
+        ", ".join(f"{name} {value}" for name, value in _beside(first).items()),
+        ", ".join(dict.fromkeys(str(record["updates"]) for record in group)),
         f"{minutes:.1f}",
     )
 
 
 def _score(group: list[Mapping[str, Any]]) -> str:
-    if any(record["status"] != "finished" for record in group):
-        return ", ".join(f"{record['status']} at {record['updates']}" for record in group if record["status"] != "finished")
-    if group[0]["result"] is not None:
-        values = [record["result"]["value"] for record in group]
+    values = [record["result"]["value"] for record in group if record["status"] == "finished" and record["result"]]
+    if len(values) == len(group):
         each = f" ({', '.join(number(value) for value in values)})" if len(values) > 1 else ""
         return f"{number(sum(values) / len(values))}{each}"
-    both = [f"{number(record['training']['lowest'])} / {number(record['training']['final'])}" for record in group]
-    return ", ".join(both)
+    return ", ".join(_one_score(record) for record in group)
 
 
-def _beside(record: Mapping[str, Any]) -> str:
-    lines = {**({"ceiling": record["ceiling"]} if record["ceiling"] is not None else {}), **(record["lines"] or {})}
-    return ", ".join(f"{name} {number(value)}" for name, value in lines.items())
+def _one_score(record: Mapping[str, Any]) -> str:
+    if record["status"] != "finished":
+        return f"{record['status']} after {record['updates']}"
+    if record["result"]:
+        return number(record["result"]["value"])
+    return f"{number(record['training']['lowest'])} / {number(record['training']['final'])}"
 
 
-def _settings(thing: Any) -> str:
-    """The settings that are no defaults, and the size in any case."""
-    shown = []
-    for field in fields(thing):
-        value = getattr(thing, field.name)
-        if value != field.default or field.name in ("length", "direction", "crop", "samples"):
-            shown.append(f"{field.name} {','.join(map(str, value)) if isinstance(value, tuple) else value}")
-    return ", ".join(shown)
+def _beside(record: Mapping[str, Any]) -> dict[str, str]:
+    """Scores to compare with, and where the training samples themselves are scored, how long 90 % took."""
+    shown = {name: number(value) for name, value in (record["lines"] or {}).items()}
+    if record["ceiling"] is not None:
+        shown["ceiling"] = number(record["ceiling"])
+    if record["result"] and record["result"]["split"] == "train" and record["epochs"]:
+        scores, steps = record["curve"]["evaluation_score"], record["curve"]["step"]
+        reached = next((step for score, step in zip(scores, steps, strict=True) if score is not None and score >= 90), None)
+        shown["epochs to 90 %"] = "not reached" if reached is None else f"{reached * record['epochs'] / record['updates']:.0f}"
+    return shown
 
 
-def _departures(run: Run) -> str:
-    """What was set otherwise than the recipe says, the end and the number of threads apart."""
-    apart = ("task", "network", "recipe", "seed", "threads", "minutes")
-    usual = make_run(run.task.name, run.network.name, run.recipe) if not hasattr(type(run.task), "file_path") else run
-    changed = [f.name for f in fields(run) if f.name not in apart and getattr(run, f.name) != getattr(usual, f.name)]
-    return "".join(f", {name} {getattr(run, name)}" for name in changed)
+def _settings(thing: Mapping[str, Any], known: Mapping[str, type]) -> str:
+    """The settings of a task or network that are no defaults, and its sizes in any case; all of a user's own."""
+    kind = None if "path" in thing else known.get(thing["name"])
+    defaults = {field.name: field.default for field in fields(kind)} if kind is not None else {}
+    sizes = ("length", "direction", "crop", "samples", "hidden_size")
+    apart = ("name", "path", "sha256")
+    said = {
+        name: value for name, value in thing.items() if name not in apart and (name in sizes or defaults.get(name) != value)
+    }
+    return ", ".join(f"{name} {plain(value)}" for name, value in said.items())
+
+
+def _departures(run: Mapping[str, Any]) -> str:
+    """What was set otherwise than the recipe says; nothing is known of a recipe for a user's own task or network."""
+    if "path" in run["task"] or "path" in run["network"]:
+        return ""
+    usual = make_run(run["task"]["name"], run["network"]["name"], run["recipe"]).as_dict()
+    apart = ("task", "network", "recipe", "seed", "threads")
+    return "".join(f", {name} {value}" for name, value in run.items() if name not in apart and value != usual.get(name))

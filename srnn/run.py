@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -59,19 +60,22 @@ class Run:
         for name in ("lr", "weight_decay", "clip", "dropout", "minutes", "stop_below"):
             if isinstance(value := getattr(self, name), int):  # 1 and 1.0 are the same run, with the same id
                 object.__setattr__(self, name, float(value))
-        for name in ("batch_size", "threads"):
-            _at_least(name, getattr(self, name), 1)
-        for name in ("steps", "epochs", "patience", "eval_every"):
-            _at_least(name, getattr(self, name), 1)
-        for name in ("warmup", "seed", "weight_decay"):
-            _at_least(name, getattr(self, name), 0)
+        for name in ("batch_size", "threads", "steps", "epochs", "patience", "eval_every", "warmup", "seed"):
+            _check_whole(name, getattr(self, name), 0 if name in ("warmup", "seed") else 1)
+        for name in ("lr", "weight_decay", "clip", "dropout", "minutes", "stop_below"):
+            if (value := getattr(self, name)) is not None and not math.isfinite(value):
+                raise SettingError(f"{name} must be a finite number; got {value}")
+        if self.weight_decay < 0:
+            raise SettingError(f"weight_decay must not be negative; got {self.weight_decay}")
+        if self.threads > 1024:
+            raise SettingError(f"threads must be at most 1024; got {self.threads}")
         for name in ("lr", "clip", "minutes"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise SettingError(f"{name} must be positive; got {value}")
         if self.seed >= 2**63:
             raise SettingError(f"seed must be below 2**63, torch takes no larger one; got {self.seed}")
         for width in (*self.readout, self.network.hidden_size, self.network.num_layers, *getattr(self.network, "mlp", ())):
-            _at_least("a width or a number of layers", width, 1)
+            _check_whole("hidden_size, num_layers and every width of mlp and readout", width, 1)
         if not 0 <= self.dropout < 1:
             raise SettingError(f"dropout must be a probability below 1; got {self.dropout}")
         for kind, value, values in (
@@ -124,6 +128,6 @@ def _source(thing: Task | Network) -> dict[str, str]:
     return {key: value for key in ("path", "sha256") if (value := getattr(type(thing), f"file_{key}", None))}
 
 
-def _at_least(name: str, value: float | None, least: int) -> None:
-    if value is not None and not value >= least:
-        raise SettingError(f"{name} must be at least {least}; got {value}")
+def _check_whole(name: str, value: Any, least: int) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
+        raise SettingError(f"{name} must be a whole number of at least {least}; got {value!r}")

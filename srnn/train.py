@@ -7,7 +7,7 @@ and a run that is killed anywhere and continued ends with the very bits of one t
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from srnn import models, records
-from srnn.errors import Interrupted, RecordError, SettingError
+from srnn.errors import DivergedError, Interrupted, RecordError, SettingError
 from srnn.folder import RunFolder, Tensors, load_tensors, save_tensors
 from srnn.recipes import from_dict
 from srnn.run import LIMITS, Run
-from srnn.tasks import Task, mix
+from srnn.tasks import Batch, Task, mix
 
 WINDOW = 500  # updates over which a loss is averaged to be judged
 EVALUATION_SEQUENCES = 500  # at once
@@ -67,10 +67,13 @@ def train(run: Run, folder: Path, *, checkpoint_every: float = 30.0, watchers: S
     """Runs, or goes on with what stands in the folder, to the end; returns the record. `checkpoint_every` is in seconds."""
     place = RunFolder(folder)
     with place.held():
-        begin_folder(place, run)
-        if place.record.exists():
+        same = _is_same_run(place, run)
+        if same and place.record.exists():
             return records.read(place.record)
-        training = Training(run, place, checkpoint_every, watchers)
+        training = Training(run, place, checkpoint_every, watchers)  # whatever is wrong shows before anything is written
+        if not same:
+            records.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **training.environment})
+        place.forget_end()
         try:
             with _signals() as asked:
                 return training.to_the_end(asked)
@@ -79,18 +82,29 @@ def train(run: Run, folder: Path, *, checkpoint_every: float = 30.0, watchers: S
                 watcher.end()
 
 
-def begin_folder(place: RunFolder, run: Run) -> None:
-    """Writes run.json, or sees to it that the one that is there is of the same run."""
-    if place.run.exists():
-        theirs, ours = from_dict(records.read(place.run).get("run", {})).as_dict(), run.as_dict()
-        differing = [name for name in ours if theirs[name] != ours[name]]
-        if set(differing) - set(LIMITS):
-            shown = "; ".join(f"{name}: {theirs[name]!r} there, {ours[name]!r} here" for name in differing)
-            raise RecordError(f"{place.path} holds a run with other settings ({shown}); give another --out")
-        if not differing:
-            return
-        place.record.unlink(missing_ok=True)  # another end: the run goes on
-    records.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **records.environment()})
+def _is_same_run(place: RunFolder, run: Run) -> bool:
+    """Whether run.json is of this very run; False for a new folder and for another end; an error for other settings."""
+    if not place.run.exists():
+        return False
+    theirs, ours = read_run(place.path).as_dict(), run.as_dict()
+    differing = {name for name in ours if theirs[name] != ours[name]}
+    shown = "; ".join(f"{name}: {theirs[name]!r} there, {ours[name]!r} here" for name in ours if name in differing)
+    if differing - set(LIMITS):
+        raise RecordError(f"{place.path} holds a run with other settings ({shown}); give another --out")
+    if differing & {"steps", "epochs"} and run.schedule != "constant":
+        raise RecordError(f"{place.path} holds a run whose rate decays to another end ({shown}); give another --out")
+    return not differing
+
+
+def read_run(path: Path) -> Run:
+    """The run whose folder this is."""
+    place = RunFolder(path)
+    if not place.run.exists():
+        raise RecordError(f"{path} is not a run folder: it has no run.json; `srnn runs` lists those there are")
+    try:
+        return from_dict(records.read(place.run).get("run", {}))
+    except (RecordError, SettingError) as error:
+        raise RecordError(f"{place.run}: {error}") from None
 
 
 class Training:
@@ -107,47 +121,59 @@ class Training:
         self.entry_every = run.eval_every or self.updates_per_epoch or 100
         self.position, self.best_weights = Position(), Tensors()
         self.last_evaluation: dict[str, Any] | None = None
+        self.environment = records.environment() | {"data": self.task.data_digest}
         if place.checkpoint.exists():
             self._restore()
         elif place.metrics.exists():
             place.cut_metrics(0)
-        self.environment = records.environment()
+        if self.last_step is not None and self.position.step > self.last_step:
+            raise RecordError(f"{place.path} is at update {self.position.step}; it cannot end at {self.last_step}, behind that")
         if (commit := self.environment["commit"]["id"]) not in self.position.commits[-1:]:
             self.position.commits.append(commit)
         self._clock, self._cpu_clock = time.monotonic(), time.process_time()
 
     def to_the_end(self, asked: Callable[[], str | None]) -> dict[str, Any]:
-        """Updates until a limit is reached, a signal asks to stop, or the loss is no longer a number."""
+        """Updates until a limit is reached, a signal asks to stop, or a number is no longer finite."""
         self._tell("begin")
         saved = time.monotonic()
-        while (ended_by := self._ending()) is None:
-            if not self._update():
-                return self._finish("diverged", "a loss that is not finite")
-            if self.position.step % self.entry_every == 0:
-                self._add_entry()
-            self._tick()
-            self._tell("update")
-            stop = asked()
-            if stop or time.monotonic() - saved >= self.checkpoint_every:
-                if not self._save():
-                    return self._finish("diverged", "weights that are not finite")
-                saved = time.monotonic()
-            if stop:
-                way = f"the same command again goes on, or: srnn train --resume {self.place.path}"
-                raise Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
-        self._save()
-        return self._finish("finished", ended_by)
+        try:
+            while (ended_by := self._ending()) is None:
+                loss, size = self._forward()
+                stop = asked()
+                if stop or time.monotonic() - saved >= self.checkpoint_every:  # of weights that have just given a finite loss
+                    self._save()
+                    saved = time.monotonic()
+                if stop:
+                    way = f"the same command again goes on, or: srnn train --resume {self.place.path}"
+                    interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
+                    interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
+                    raise interrupted
+                self._update(loss, size)
+                if self.position.step % self.entry_every == 0:
+                    self._add_entry()
+                self._tick()
+                self._tell("update")
+            if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+                raise DivergedError("weights that are not finite")
+            self._save()
+            return self._finish("finished", ended_by)
+        except DivergedError as error:
+            return self._finish("diverged", str(error))
 
-    def _update(self) -> bool:
-        """One step of the optimiser; False when the loss is not finite, and then nothing was changed."""
-        run, position = self.run, self.position
-        torch.manual_seed(mix(run.seed, position.step))  # for dropout
-        batch = self.task.batch(position.step, run.batch_size, run.seed).to(self.device)
+    def _forward(self) -> tuple[Tensor, int]:
+        """The loss of the next update, and how many sequences it is of."""
+        run, step = self.run, self.position.step
+        torch.manual_seed(mix(run.seed, step, 1))  # for dropout; data are drawn from (seed, step)
+        batch = self.task.batch(step, run.batch_size, run.seed).to(self.device)
         self.model.train()
         loss = self.task.loss(self.model(batch), batch)
-        value = loss.item()
-        if not math.isfinite(value):
-            return False
+        if not math.isfinite(loss.item()):
+            raise DivergedError("a loss that is not finite")
+        return loss, len(batch.input)
+
+    def _update(self, loss: Tensor, size: int) -> None:
+        """One step of the optimiser."""
+        run, position = self.run, self.position
         self.optimizer.zero_grad()
         loss.backward()
         if run.clip is not None:
@@ -156,10 +182,9 @@ class Training:
             group["lr"] = learning_rate(run, position.step, self.last_step)
         self.optimizer.step()
         position.step += 1
-        position.examples += len(batch.input)
-        position.pending.append(value)
-        position.recent = [*position.recent[-WINDOW + 1 :], value]
-        return True
+        position.examples += size
+        position.pending.append(loss.item())
+        position.recent = [*position.recent[-WINDOW + 1 :], loss.item()]
 
     def _ending(self) -> str | None:
         """The limit that is reached."""
@@ -182,17 +207,17 @@ class Training:
         self.place.append_metrics(entry)
         self._tell("entry", entry)
 
-    def _entry(self) -> dict[str, Any]:
+    def _entry(self, evaluate: bool = True) -> dict[str, Any]:
         """A point of the curve: the losses since the last one, and an evaluation where the task has data for it."""
         entry: dict[str, Any] = {"step": self.position.step, "losses": self.position.pending}
-        if (split := self.task.selects or self.task.reports) is not None:
+        if evaluate and (split := self.task.selects or self.task.reports) is not None:
             entry["evaluation"] = self._evaluate_and_keep(split)
         self._tick()
         return entry | {"seconds": round(self.position.seconds, 3), "cpu_seconds": round(self.position.cpu_seconds, 3)}
 
     def _evaluate_and_keep(self, split: str) -> dict[str, Any]:
         """An evaluation; the weights are kept when it is the best yet, by the split that selects."""
-        position, found = self.position, evaluate(self.model, self.task, split, self.device)
+        position, found = self.position, self._evaluate(split)
         found["step"] = position.step
         self.last_evaluation = found
         if self.task.selects is not None:
@@ -205,15 +230,19 @@ class Training:
         position.ceiling_reached = ceiling is not None and found["score"] > ceiling - 1e-4  # a mean of float32
         return found
 
+    def _evaluate(self, split: str) -> dict[str, Any]:
+        found = {"split": split, **evaluate(self.model, self.task, self.task.batches(split, EVALUATION_SEQUENCES))}
+        if not (math.isfinite(found["loss"]) and math.isfinite(found["score"])):
+            raise DivergedError("an evaluation that is not finite")
+        return found
+
     def _better(self, new: dict[str, Any], old: dict[str, Any]) -> bool:
         if self.run.select == "loss":
             return new["loss"] < old["loss"]
         return (new["score"] > old["score"]) is self.task.higher_is_better and new["score"] != old["score"]
 
-    def _save(self) -> bool:
-        """Writes a checkpoint, but never one that cannot go on: False when weights are not finite."""
-        if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
-            return False
+    def _save(self) -> None:
+        """Writes a checkpoint, in the place of the one before."""
         self._tick()
         self.position.metrics_bytes = self.place.metrics_length()
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
@@ -224,16 +253,23 @@ class Training:
             for name, value in values.items()
             if isinstance(value, Tensor)
         }
-        save_tensors(self.place.checkpoint, tensors, {"run": self.run.as_dict(), "position": asdict(self.position)})
-        return True
+        state = {"run": self.run.as_dict(), "position": asdict(self.position), "on": self._ground()}
+        save_tensors(self.place.checkpoint, tensors, state)
+
+    def _ground(self) -> dict[str, Any]:
+        """What numbers hang on besides the settings, and what must not change on the way."""
+        return {name: self.environment[name] for name in ("backend", "data")}
 
     def _restore(self) -> None:
         """Everything as it was when the checkpoint was written."""
         tensors, state = load_tensors(self.place.checkpoint)
-        theirs, ours = from_dict(state["run"]).as_dict(), self.run.as_dict()
-        if any(theirs[name] != ours[name] for name in ours.keys() - set(LIMITS)):
-            raise RecordError(f"{self.place.checkpoint} is of a run with other settings than run.json beside it")
         try:
+            theirs, ours = from_dict(state["run"]).as_dict(), self.run.as_dict()
+            if any(theirs[name] != ours[name] for name in ours.keys() - set(LIMITS)):
+                raise RecordError(f"{self.place.checkpoint} is of a run with other settings than run.json beside it")
+            for name, value in self._ground().items():
+                if state["on"][name] != value:
+                    raise RecordError(f"{self.place.path} was begun with {name} {state['on'][name]}; here it is {value}")
             self.position = Position(**state["position"])
             self.model.load_state_dict(_under("model", tensors))
             self.best_weights = {name: tensor.to(self.device) for name, tensor in _under("best", tensors).items()}
@@ -243,7 +279,10 @@ class Training:
                 values.setdefault(int(number), {})[name] = tensor
             self.optimizer.load_state_dict({"state": values, "param_groups": self.optimizer.state_dict()["param_groups"]})
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise RecordError(f"{self.place.checkpoint} does not fit this version of srnn: {error}") from None
+            if isinstance(error, RecordError):
+                raise
+            said = " ".join(str(error).split())
+            raise RecordError(f"{self.place.checkpoint} does not fit this version of srnn: {said}") from None
         self.place.cut_metrics(self.position.metrics_bytes)
         self.position.resumed += 1
 
@@ -263,8 +302,8 @@ class Training:
         The checkpoint is not touched: from there the run can go on, should it be given another end.
         """
         task, position, entries = self.task, self.position, self.place.read_metrics()
-        if position.pending and status == "finished":  # ended between two entries
-            entries.append(self._entry())
+        if position.pending:  # ended between two entries
+            entries.append(self._entry(evaluate=status == "finished"))
         result = None
         if status == "finished" or self.best_weights:
             result = self._report()
@@ -285,6 +324,7 @@ class Training:
             "guesser": task.guesser,
             "ceiling": task.ceiling,
             "lines": getattr(task, "lines", None),
+            "settings_tried": task.settings_tried.get(self.run.recipe),
             "curve": curve(entries),
             "seconds": round(position.seconds, 3),
             "cpu_seconds": round(position.cpu_seconds, 3),
@@ -303,7 +343,7 @@ class Training:
             self.model.load_state_dict(self.best_weights)
         if (split := self.task.reports) is None:
             return None
-        found = evaluate(self.model, self.task, split, self.device)
+        found = self._evaluate(split)
         at = self.position.best["step"] if self.position.best else self.position.step
         return {"split": split, "metric": self.task.metric, "value": found["score"], "loss": found["loss"], "at": at}
 
@@ -313,17 +353,18 @@ def make_model(run: Run) -> models.Model:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, task: Task, split: str, device: torch.device) -> dict[str, Any]:
-    """Loss and score of a split: means over all its answers."""
+def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch]) -> dict[str, Any]:
+    """Loss and score: means over all answers."""
     model.eval()
+    device = next(model.parameters()).device
     loss = score = weight = 0.0
-    for batch in task.batches(split, EVALUATION_SEQUENCES):
+    for batch in batches:
         batch = batch.to(device)
         output, n = model(batch), task.weight(batch)
         loss += n * task.loss(output, batch).item()
         score += n * task.score(output, batch).item()
         weight += n
-    return {"split": split, "loss": loss / weight, "score": score / weight}
+    return {"loss": loss / weight, "score": score / weight}
 
 
 def learning_rate(run: Run, step: int, last_step: int | None) -> float:
@@ -345,7 +386,8 @@ def curve(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:
     }
     if any("evaluation" in entry for entry in entries):
         for name in ("loss", "score"):
-            columns[f"evaluation_{name}"] = [_short(entry["evaluation"][name]) for entry in entries]
+            evaluations = [entry.get("evaluation") for entry in entries]
+            columns[f"evaluation_{name}"] = [found and _short(found[name]) for found in evaluations]
     return columns
 
 
@@ -371,6 +413,8 @@ def _last_step(run: Run, updates_per_epoch: int | None) -> int | None:
 def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
+        if device.type == "meta":
+            raise RuntimeError("it computes nothing")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise SettingError(f"device {name!r} is not available here: {str(error).splitlines()[0]}") from None

@@ -195,10 +195,10 @@ def test_train_leaves_a_folder_and_a_record_and_runs_and_eval_read_them(run: Run
     code, out, err = run(*SHORT)
     assert (code, err) == (0, "")
     assert "copy (length 5) with srnn (hidden_size 8" in out
-    (folder,) = (elsewhere / "runs").iterdir()
+    (folder,) = (elsewhere / "runs").glob("copy-*")
     files = {"run.json", "metrics.jsonl", "model.safetensors", "checkpoint.safetensors", "record.json", "lock"}
     assert {path.name for path in folder.iterdir()} == files
-    (record,) = records.read_all(elsewhere / "results" / "copy.jsonl")
+    (record,) = records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")
     assert (record["id"], record["updates"], record["status"]) == (folder.name, 20, "finished")
     assert f"final {number(record['training']['final'])}" in out
     code, out, _ = run("runs", "--json")
@@ -213,18 +213,37 @@ def test_train_leaves_a_folder_and_a_record_and_runs_and_eval_read_them(run: Run
 
 def test_the_same_command_again_and_resume_go_on(run: Run, elsewhere: Path) -> None:
     run(*SHORT)
-    first = records.read_all(elsewhere / "results" / "copy.jsonl")
+    first = records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")
     assert run(*SHORT)[0] == 0
-    assert records.read_all(elsewhere / "results" / "copy.jsonl") == first
-    (folder,) = (elsewhere / "runs").iterdir()
+    assert records.read_all(elsewhere / "runs" / "records" / "copy.jsonl") == first
+    (folder,) = (elsewhere / "runs").glob("copy-*")
     code, _, err = run("train", "--resume", str(folder), "--steps", "30")
     assert (code, err) == (0, "")
-    assert [record["updates"] for record in records.read_all(elsewhere / "results" / "copy.jsonl")] == [20, 30]
+    assert [record["updates"] for record in records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")] == [20, 30]
+
+
+def test_eval_knows_the_splits(run: Run, elsewhere: Path) -> None:
+    run(*SHORT, "--out", "run")
+    code, _, err = run("eval", "run", "--split", "test")
+    assert (code, err) == (1, "srnn: copy has no splits; leave out --split\n")
+    code, _, err = run("runs", "run")
+    assert (code, err) == (1, "srnn: run is itself a run folder; give the folder that holds it\n")
+
+
+def test_a_damaged_run_does_not_hide_the_others(run: Run, elsewhere: Path) -> None:
+    run(*SHORT, "--out", "runs/good")
+    run(*SHORT, "--out", "runs/bad", "--seed", "2")
+    (elsewhere / "runs" / "bad" / "record.json").write_text("{}")
+    code, out, _ = run("runs", "--json")
+    assert code == 0
+    bad, good = json.loads(out)
+    assert bad["state"].startswith("unreadable: ")
+    assert good["state"] == "finished"
 
 
 def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
     assert run(*SHORT, "--quiet") == (0, "", "")
-    assert (elsewhere / "results" / "copy.jsonl").exists()
+    assert (elsewhere / "runs" / "records" / "copy.jsonl").exists()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +257,7 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
         ("train copy --crop 8", "neither the task copy nor the network srnn has a setting 'crop'"),
         ("train copy --model gru --mlp 8", "neither the task copy nor the network gru has a setting 'mlp'"),
         ("train copy --mlp 8,x", "--mlp takes widths such as 32,32,32, or none; got '8,x'"),
-        ("train copy --set length", "--set takes NAME=VALUE; got 'length'"),
+        ("train copy --set length", "--set takes NAME=VALUE, with the name of a setting; got 'length'"),
         ("train copy --epochs 3", "copy has no epochs, its data never repeat: give --steps or --minutes"),
         ("train copy --length 0", "copy: the delay must be at least 1 step; got length 0"),
         ("train copy --lr -1", "lr must be positive; got -1.0"),
@@ -247,6 +266,21 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
         ("train pmnist", "download it with: srnn data mnist"),
         ("train --resume nowhere", "nowhere is not a run folder: it has no run.json"),
         ("train copy --resume nowhere", "a run goes on with the settings it began with"),
+        (
+            "train copy --steps 5 --resume nowhere --model gru",
+            "a run goes on as it began: --model has no place beside --resume",
+        ),
+        ("train copy --set recipe=ours", "--set takes NAME=VALUE, with the name of a setting; got 'recipe=ours'"),
+        ("train copy --set a={[]:1}", "has a setting 'a'"),
+        ("train copy --eval-every 0", "eval_every must be a whole number of at least 1; got 0"),
+        ("train copy --mlp 0", "every width of mlp and readout must be a whole number of at least 1; got 0"),
+        ("train copy --seed -1", "seed must be a whole number of at least 0; got -1"),
+        ("train copy --lr inf", "lr must be a finite number; got inf"),
+        ("train copy --threads 99999999999", "threads must be at most 1024"),
+        ("train copy --hidden-size 100000000000", "there is not enough memory for these sizes"),
+        ("train copy --device meta", "device 'meta' is not available here: it computes nothing"),
+        ("train copy --out [/b]x --activation tan[/h]", "no activation is called 'tan[/h]'; there are relu, tanh"),
+        ("runs nowhere", "there is no folder nowhere; begin a run with: srnn train copy"),
         ("eval nowhere", "nowhere is not a run folder: it has no run.json"),
         ("data nothing", "no data set is called 'nothing'; there are mnist, speech, timit, timit-sample"),
     ],
@@ -257,7 +291,7 @@ def test_bad_input_is_one_line_that_says_what_to_do(arguments: str, message: str
     assert err.startswith("srnn: ")
     assert message.lower() in err.lower()
     assert err.count("\n") == 1
-    assert not (elsewhere / "results").exists()
+    assert not (elsewhere / "runs" / "records").exists() or not list((elsewhere / "runs" / "records").glob("*.jsonl"))
 
 
 def test_data_lists_what_is_missing_and_how_to_get_it(run: Run, elsewhere: Path) -> None:
@@ -347,12 +381,11 @@ def test_closed_pipe_leaves_no_traceback(option: list[str]) -> None:
 def test_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
     # A shell's background job ignores the signal, and its children with it: so it is set here.
     program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from srnn.cli import main; main()"
-    command = [sys.executable, "-c", program, "demo"]
+    command = [sys.executable, "-c", program, "train", "copy"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == "\n"
-        assert process.stdout.readline().startswith("Copying memory:")
+        assert process.stdout.readline().startswith("copy (length 200) with srnn")
         process.send_signal(signal.SIGINT)
         assert "Traceback" not in process.stderr.read()
     assert process.returncode == 130

@@ -47,17 +47,17 @@ def test_seeds_share_a_line_and_other_settings_do_not(folder: Path) -> None:
 def test_scores_are_means_over_seeds_with_each_beside(folder: Path) -> None:
     found = results.read(folder / "results")[:2]
     for value, record in zip((90.0, 95.0), found, strict=True):
-        record |= {"result": {"value": value}, "ceiling": 99.5, "lines": {"linear": 38.75}}
+        record |= {"result": {"value": value, "split": "test"}, "ceiling": 99.5, "lines": {"linear": 38.75}}
     ((*_, score, seeds, _, beside, _, _),) = results.rows(found)
     assert score == "92.50 (95.00, 90.00)"  # in the order of the seeds
     assert seeds == "1, 1234"
-    assert beside == "ceiling 99.50, linear 38.75"
+    assert beside == "linear 38.75, ceiling 99.50"
 
 
 def test_a_run_that_diverged_has_no_score(folder: Path) -> None:
     (record,) = results.read(folder / "results")[2:3]
     ((*_, score, _, _, _, _, _),) = results.rows([record | {"status": "diverged"}])
-    assert score == "diverged at 4"
+    assert score == "diverged after 4"
 
 
 def test_the_readme_gets_the_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

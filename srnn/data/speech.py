@@ -42,7 +42,7 @@ def load(folder: Path) -> Features:
     The arrays are mapped from the cache, so processes on one machine share them; what is written to them stays private.
     """
     found = utterances(folder)
-    key = _fingerprint(folder, found)
+    key = fingerprint(folder, found)
     cache = Path(os.environ.get("SRNN_CACHE") or platformdirs.user_cache_path("srnn") / "features")
     path = cache / f"speech-{key[:32]}.safetensors"
     kept = _recall(path, key)
@@ -118,8 +118,9 @@ def _announced_bytes(path: Path) -> int:
     return riff + 7 if riff < 2**31 - 1 else 0  # 8, less a last byte of padding that some leave out; a stream says 2^32 - 1
 
 
-def _fingerprint(folder: Path, found: list[Utterance]) -> str:
+def fingerprint(folder: Path, found: list[Utterance] | None = None) -> str:
     """A name for features: it changes with the content of any file, with the splits and with every setting."""
+    found = utterances(folder) if found is None else found
     settings = {"version": 1, "rate": RATE, "window": WINDOW, "hop": HOP, "floor": FLOOR}
     total = hashlib.sha256(json.dumps(settings).encode())
     for utterance in found:

@@ -58,6 +58,17 @@ class Task:
     selects: ClassVar[str | None] = None
     reports: ClassVar[str | None] = None
     recipes: ClassVar[Mapping[str, Mapping[str, Settings]]] = {}
+    settings_tried: ClassVar[Mapping[str, int]] = {}  # by recipe, before the one that is in it was chosen; for the record
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names that `batches` takes."""
+        return tuple(dict.fromkeys(split for split in (self.selects, self.reports) if split is not None))
+
+    @property
+    def data_digest(self) -> str | None:
+        """A digest of the data that are read, for the record; None where they are drawn."""
+        return None
 
     @property
     def guesser(self) -> float:

@@ -51,6 +51,14 @@ class Speech(Task):
         if self.direction not in DIRECTIONS:
             raise one_of("direction", self.direction, DIRECTIONS)
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self._frames)
+
+    @cached_property
+    def data_digest(self) -> str:
+        return speech.fingerprint(data.find(self.corpus))
+
     @cached_property
     def guesser(self) -> float:
         """The score of saying what was just seen, on the test split."""
