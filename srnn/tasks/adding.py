@@ -31,8 +31,6 @@ class Adding(Task):
     metric = "mse"
     recipes = {"paper": {"": PAPER}, "ours": {"srnn": PAPER | {"mlp": (32, 32), "optimizer": "adam", "lr": 3e-3}}}
 
-    settings_tried = {"ours": 3}
-
     def __post_init__(self) -> None:
         if self.length < 2:
             raise SettingError(f"adding: two numbers are marked, so the length must be at least 2; got {self.length}")

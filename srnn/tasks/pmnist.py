@@ -141,6 +141,7 @@ class BigPMNIST(PMNIST):
         return torch.arange(256)[:, None] / 255 if self.pixels == "wrapped" else super().alphabet
 
     def _place(self, images: Tensor) -> Tensor:
+        # DEVIATION: in the authors' code values wrap on their way here; "wrapped" gives those.
         levels = wrap(images) if self.pixels == "wrapped" else images
         return torch.nn.functional.pad(levels, (14, 14, 14, 14)).flatten(1)
 

@@ -55,6 +55,7 @@ class RandomLabels(Digits):
     @cached_property
     def _splits(self) -> dict[str, tuple[Tensor, Tensor]]:
         images, labels = mnist.load(data.find("mnist"))["train"]
+        # DEVIATION: as the paper says; the authors' code takes the first samples, crops to 8 x 8 and lets the values wrap.
         draws = numpy.random.RandomState(DRAW)
         shuffled = labels[draws.permutation(len(labels))]
         rows, edge = draws.permutation(len(labels))[: self.samples], (28 - self.crop) // 2

@@ -86,6 +86,7 @@ class Speech(Task):
         lengths = self._lengths("train")
         epoch, position = divmod(update, self.updates_per_epoch(batch_size))
         draws = generator(seed, epoch)
+        # DEVIATION: the authors' batches are of any length; sorted ones waste less on padding.
         pools = torch.randperm(len(lengths), generator=draws).split(POOL * batch_size)
         rows = [part for pool in pools for part in pool[lengths[pool].argsort(stable=True)].split(batch_size)]
         order = torch.randperm(len(rows), generator=draws)
