@@ -133,7 +133,7 @@ def test_wrong_options_are_refused_before_anything_runs(
     wrong: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(bench, "run")
-    with pytest.raises(SettingError, match=message):
+    with pytest.raises((SettingError, RecordError), match=message):
         bench.main(out=tmp_path / "bench.json", **wrong)
 
 
