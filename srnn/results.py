@@ -55,7 +55,7 @@ def table(found: Iterable[Mapping[str, Any]]) -> Table:
 
 def _order(run: Mapping[str, Any]) -> tuple[Any, ...]:
     task, network = ([str(value).zfill(6) for value in run[part].values()] for part in ("task", "network"))
-    return task[0], run["recipe"], task, network, run["seed"]
+    return run["task"]["name"], run["recipe"], task, network, run["seed"]
 
 
 def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
