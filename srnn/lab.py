@@ -143,7 +143,7 @@ def _examine(path: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"folder": path.name, "settings": "", "seed": "", "updates": "", "score": "", "guesser": ""}
     try:
         run = records.read(place.run)["run"]
-        row |= {"settings": display.describe(run).rsplit(", seed", 1)[0], "seed": run["seed"]}
+        row |= {"settings": ", ".join(results.brief(run)), "seed": run["seed"]}
         if not place.record.exists():
             step = load_tensors(place.checkpoint)[1]["position"]["step"] if place.checkpoint.exists() else 0
             return row | {"state": "can go on", "updates": step}

@@ -15,6 +15,7 @@ from srnn.models import NETWORKS
 from srnn.recipes import TASKS, make_run
 
 HEADINGS = ("task", "network", "recipe", "score", "seeds", "guesser", "beside", "updates", "minutes")
+KNOWN: dict[str, Mapping[str, type]] = {"task": TASKS, "network": NETWORKS}
 ABOUT = (
     "Score: of the split that the task reports, accuracy in percent or mean squared error, with the weights that validated "
     "best where there are validation data (several seeds: the mean, and each); for copy and adding, whose data never repeat, "
@@ -62,8 +63,7 @@ def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
     first, run = group[0], group[0]["run"]
     minutes = sum(record["seconds"] for record in group) / 60 / len(group)
     return (
-        f"{run['task']['name']} {_settings(run['task'], TASKS)}".strip(),
-        f"{run['network']['name']} {_settings(run['network'], NETWORKS)}",
+        *brief(run),
         run["recipe"] + _departures(run),
         _score(group),
         ", ".join(str(record["run"]["seed"]) for record in group),
@@ -72,6 +72,12 @@ def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
         ", ".join(dict.fromkeys(str(record["updates"]) for record in group)),
         f"{minutes:.1f}",
     )
+
+
+def brief(run: Mapping[str, Any]) -> tuple[str, str]:
+    """Task and network of a run, each with the settings that are worth a word."""
+    task, network = (f"{run[part]['name']} {_settings(run[part], known)}" for part, known in KNOWN.items())
+    return task.strip(), network.strip()
 
 
 def _score(group: list[Mapping[str, Any]]) -> str:
