@@ -127,7 +127,7 @@ COMMAND = [sys.executable, "-m", "srnn", "train", "copy", "--length", "20", "--t
 
 @pytest.mark.slow
 def test_a_process_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path) -> None:
-    rng, command = random.Random(0), [*COMMAND, "--steps", "400", "--checkpoint-every", "0.02", "--quiet"]
+    rng, command = random.Random(0), [*COMMAND, "--steps", "2000", "--checkpoint-every", "0.02", "--quiet"]
     subprocess.run([*command, "--out", "whole"], cwd=tmp_path, check=True)
     checkpoint, kills = tmp_path / "parts" / "checkpoint.safetensors", 0
     while kills < 4:
