@@ -3,14 +3,22 @@
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
+
+import torch
 
 from srnn.errors import RecordError, SettingError, one_of
 from srnn.models import Network
 from srnn.tasks import Task
 
-OPTIMIZERS = ("rmsprop", "adam", "adamw", "sgd")
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "rmsprop": lambda p, **how: torch.optim.RMSprop(p, alpha=0.9, eps=1e-8, **how),
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
 SCHEDULES = ("constant", "cosine")
 SELECTS = ("loss", "metric")
 LIMITS = ("steps", "epochs", "minutes", "patience")  # how long, not how: a run may be continued with others

@@ -22,17 +22,11 @@ from srnn import models, records
 from srnn.errors import DivergedError, Interrupted, RecordError, SettingError
 from srnn.folder import RunFolder, Tensors, load_tensors, save_tensors
 from srnn.recipes import from_dict
-from srnn.run import LIMITS, Run
+from srnn.run import LIMITS, OPTIMIZERS, Run
 from srnn.tasks import Batch, Task, mix
 
 WINDOW = 500  # updates over which a loss is averaged to be judged
 EVALUATION_SEQUENCES = 500  # at once
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "rmsprop": lambda p, **how: torch.optim.RMSprop(p, alpha=0.9, eps=1e-8, **how),
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
 
 
 @dataclass
