@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from srnn.models import Network
+from srnn.network import Network
 
 
 class MovingAverages(nn.Module):
@@ -42,5 +42,5 @@ class EWMA(Network):
 
     name = "ewma"
 
-    def layer(self, input_size: int) -> nn.Module:
+    def layer(self, input_size: int, steps: int) -> nn.Module:
         return MovingAverages(input_size, self.hidden_size, self.slowest)

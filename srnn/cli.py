@@ -60,6 +60,7 @@ def srnn_(
 
     [dim]srnn doctor            # what runs here, and why the rest does not
     srnn demo              # networks learn before your eyes
+    srnn info              # every network, and how large it is
     srnn train copy        # one run of one task; srnn train --help
     srnn runs              # what was run, and how well it did
     srnn bench --quick     # how much faster than nn.GRU?
@@ -92,8 +93,13 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter measurements: a first look, not a result.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
     repeats: Annotated[int | None, typer.Option(min=1, help="Measurements of each number.", show_default="7, quick 3")] = None,
+    networks: Annotated[
+        bool, typer.Option("--networks", help="Instead: a step of every network beside nn.GRU's, at the paper's Table 4.")
+    ] = False,
     only: Annotated[list[str] | None, typer.Option(help="Measure this benchmark alone; may be given again.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where the record goes.", show_default="results/bench.json")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where the record goes.", show_default="results/bench[-networks].json")
+    ] = None,
     readme: Annotated[Path | None, typer.Option(help="A README whose table is to be replaced by this one.")] = None,
 ) -> None:
     """Measure speed and memory beside nn.RNN, nn.LSTM and nn.GRU, and write a record.
@@ -101,13 +107,36 @@ def bench(
     Results are compared with the reference before anything is timed. A floor that is missed is shown, and is no error.
 
     [dim]srnn bench --quick
+    srnn bench --networks --readme docs/networks.md
     srnn bench --readme README.md[/dim]
     """
     from srnn import bench
 
     raise typer.Exit(
-        bench.main(quick=quick, threads=threads, repeats=repeats, out=out or bench.RECORD, readme=readme, only=only)
+        bench.main(quick=quick, threads=threads, repeats=repeats, out=out, readme=readme, only=only, networks=networks)
     )
+
+
+@app.command()
+def info(
+    model: Annotated[str | None, typer.Argument(help="A network, or a file.py of yours; all of them when left out.")] = None,
+    task: Annotated[str, typer.Option(help="What it is to be trained on.")] = "adding",
+    hidden_size: Annotated[int, typer.Option(min=1, help="Units.")] = 128,
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Say what a network is, its equation, its settings, and how many parameters it has, stored and free.
+
+    [dim]srnn info
+    srnn info eurnn
+    srnn info lru --task copy --hidden-size 64[/dim]
+    """
+    from srnn import info
+
+    found = info.examine(model, task, hidden_size)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        info.show(found, Console())
 
 
 @app.command()
@@ -116,11 +145,11 @@ def train(
     task: Annotated[
         str | None, typer.Argument(help="copy, adding, pmnist, bigpmnist, randomlabels, speech, or a file.py of yours.")
     ] = None,
-    model: Annotated[str, typer.Option(help="srnn, rnn, lstm, gru, or a file.py of yours.")] = "srnn",
+    model: Annotated[str, typer.Option(help="srnn, gru, ... (srnn info lists them), or a file.py of yours.")] = "srnn",
     recipe: Annotated[str, typer.Option(help="paper, own (of the network's paper) or ours: gives what you do not.")] = "paper",
     resume: Annotated[Path | None, typer.Option(help="A run folder to go on with; only its end may be set anew.")] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of your own task or network; may be given again.")
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: any other setting (srnn info NETWORK); may be given again.")
     ] = None,
     length: Annotated[int | None, typer.Option(help="copy: the delay; adding: the steps.", rich_help_panel=TASK)] = None,
     direction: Annotated[str | None, typer.Option(help="speech: predict or echo.", rich_help_panel=TASK)] = None,

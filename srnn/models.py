@@ -1,41 +1,27 @@
-"""A network for a task: embedding -> recurrent layer -> read-out; and the layers by name.
+"""A network for a task: embedding -> recurrent layer -> read-out; and the networks by name."""
 
-A `Network` is a frozen dataclass like a task: its fields are its settings, and `layer` makes the recurrent layer, which is
-called like `nn.GRU`. What a task gives decides the rest of the model.
-"""
-
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from srnn.baselines.eurnn import EURNNNetwork
+from srnn.baselines.exprnn import EXPRNNNetwork
+from srnn.baselines.indrnn import IndRNNNetwork
+from srnn.baselines.lru import LRUNetwork
+from srnn.baselines.mingru import MinGRUNetwork
+from srnn.baselines.nnrnn import NNRNNNetwork
+from srnn.baselines.nru import NRUNetwork
+from srnn.baselines.rgd import RGDNetwork
+from srnn.baselines.scornn import SCORNNNetwork
+from srnn.baselines.torch_nn import GRUNetwork, LSTMNetwork, RNNNetwork
+from srnn.baselines.urnn import URNNNetwork
 from srnn.layer import SRNN
-from srnn.tasks import Batch, Settings, Task
-
-
-@dataclass(frozen=True)
-class Network:
-    """Settings of a recurrent layer. A subclass sets `name` and writes `layer`.
-
-    `recipes` are settings of a Run by recipe and then by task, "" for all of them; see srnn/recipes.py.
-    """
-
-    hidden_size: int = 128
-    num_layers: int = 1
-
-    name: ClassVar[str]
-    recipes: ClassVar[dict[str, dict[str, Settings]]] = {}
-
-    @property
-    def embedding_size(self) -> int:
-        """How wide the learned embedding of a symbol is."""
-        return self.hidden_size
-
-    def layer(self, input_size: int) -> nn.Module:
-        """A layer with batch_first=True whose output is `hidden_size` wide."""
-        raise NotImplementedError
+from srnn.network import Network
+from srnn.tasks import Batch, Task
 
 
 @dataclass(frozen=True)
@@ -48,12 +34,16 @@ class SRNNNetwork(Network):
     permutation: str = "shift"
 
     name = "srnn"
+    authors_counts = {"f_r 8": 1_690, "f_r 32, as in Table 4": 4_834}
+
+    def variants(self) -> Mapping[str, Network]:
+        return {f"f_r {'-'.join(map(str, self.mlp)) or 'none'}": self, "f_r 32, as in Table 4": replace(self, mlp=(32,))}
 
     @property
     def embedding_size(self) -> int:
         return self.mlp[0] if self.mlp else self.hidden_size
 
-    def layer(self, input_size: int) -> nn.Module:
+    def layer(self, input_size: int, steps: int) -> nn.Module:
         return SRNN(
             input_size,
             self.hidden_size,
@@ -66,35 +56,31 @@ class SRNNNetwork(Network):
         )
 
 
-class RNNNetwork(Network):
-    """The vanilla network, with tanh."""
-
-    name = "rnn"
-
-    def layer(self, input_size: int) -> nn.Module:
-        return nn.RNN(input_size, self.hidden_size, self.num_layers, batch_first=True)
-
-
-class LSTMNetwork(Network):
-    name = "lstm"
-
-    def layer(self, input_size: int) -> nn.Module:
-        return nn.LSTM(input_size, self.hidden_size, self.num_layers, batch_first=True)
-
-
-class GRUNetwork(Network):
-    name = "gru"
-
-    def layer(self, input_size: int) -> nn.Module:
-        return nn.GRU(input_size, self.hidden_size, self.num_layers, batch_first=True)
-
-
-NETWORKS: dict[str, type[Network]] = {kind.name: kind for kind in (GRUNetwork, LSTMNetwork, RNNNetwork, SRNNNetwork)}
+NETWORKS: dict[str, type[Network]] = {
+    kind.name: kind
+    for kind in (
+        EURNNNetwork,
+        EXPRNNNetwork,
+        GRUNetwork,
+        IndRNNNetwork,
+        LRUNetwork,
+        LSTMNetwork,
+        MinGRUNetwork,
+        NNRNNNetwork,
+        NRUNetwork,
+        RGDNetwork,
+        RNNNetwork,
+        SCORNNNetwork,
+        SRNNNetwork,
+        URNNNetwork,
+    )
+}
 
 
 class Model(nn.Module):
     """The whole: inputs of a task's batch to its outputs, [N, T, O] or, for an answer after the last step, [N, O].
 
+    embed       whether symbols go through a learned embedding, or are given as one-hot vectors
     readout     widths of the hidden layers of the read-out, with ReLU; () is affine
     norm        whether a layer norm comes before it
     dropout     probability, before the read-out and after each of its hidden layers
@@ -102,14 +88,19 @@ class Model(nn.Module):
 
     alphabet: Tensor | None
 
-    def __init__(self, task: Task, network: Network, *, readout: tuple[int, ...], norm: bool, dropout: float) -> None:
+    def __init__(
+        self, task: Task, network: Network, *, embed: bool = True, readout: tuple[int, ...], norm: bool, dropout: float
+    ) -> None:
         super().__init__()
-        C = network.embedding_size if task.symbols else task.input_size
-        self.embedding = nn.Embedding(task.symbols, C) if task.symbols else None
-        self.register_buffer("alphabet", task.alphabet, persistent=False)
-        self.rnn: Any = network.layer(C)
+        embed = embed and task.symbols > 0
+        C = network.embedding_size if embed else task.symbols or task.input_size
+        self.embedding = nn.Embedding(task.symbols, C) if embed else None
+        one_hot = torch.eye(task.symbols) if task.symbols and not embed else None
+        self.register_buffer("alphabet", task.alphabet if one_hot is None else one_hot, persistent=False)
+        self.rnn: Any = network.layer(C, task.usual_steps)
         self.every_step = task.every_step
-        self.readout = _readout((network.hidden_size, *readout, task.output_size), norm, dropout)
+        self.readout = _readout((network.output_size(C), *readout, task.output_size), norm, dropout)
+        network.begin_readout(self.readout[-1])  # type: ignore[arg-type]
 
     def forward(self, batch: Batch) -> Tensor:
         x, symbols = batch.input, self.alphabet if self.embedding is None else self.embedding.weight

@@ -18,7 +18,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from srnn.errors import RecordError, SettingError, SRNNError, one_of
-from srnn.models import NETWORKS, Network
+from srnn.models import NETWORKS
+from srnn.network import Network
 from srnn.run import Run
 from srnn.tasks import Task
 from srnn.tasks.adding import Adding

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from srnn.display import number, plain
 from srnn.errors import RecordError
 from srnn.models import NETWORKS
 from srnn.recipes import TASKS, make_run
+from srnn.run import Run
 
 HEADINGS = ("task", "network", "recipe", "score", "seeds", "guesser", "beside", "updates", "minutes")
+DEFAULTS = json.loads(json.dumps({field.name: field.default for field in fields(Run) if field.default is not MISSING}))
 KNOWN: dict[str, Mapping[str, type]] = {"task": TASKS, "network": NETWORKS}
 ABOUT = (
     "Score: of the split that the task reports, accuracy in percent or mean squared error, with the weights that validated "
@@ -35,7 +37,7 @@ def rows(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """One row for the runs that differ in nothing but the seed."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for record in sorted(found, key=lambda record: _order(record["run"])):
-        same = {name: value for name, value in record["run"].items() if name != "seed"}
+        same = {name: value for name, value in (DEFAULTS | record["run"]).items() if name != "seed"}
         groups.setdefault(json.dumps(same, sort_keys=True), []).append(record)
     return [_row(group) for group in groups.values()]
 

@@ -3,23 +3,15 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-import torch
-
 from srnn.errors import RecordError, SettingError, one_of
-from srnn.models import Network
+from srnn.network import Network
+from srnn.optimizers import OPTIMIZERS
 from srnn.tasks import Task
 
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "rmsprop": lambda p, **how: torch.optim.RMSprop(p, alpha=0.9, eps=1e-8, **how),
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-}
-SCHEDULES = ("constant", "cosine")
+SCHEDULES = ("constant", "cosine", "staircase")
 SELECTS = ("loss", "metric")
 LIMITS = ("steps", "epochs", "minutes", "patience")  # how long, not how: a run may be continued with others
 
@@ -28,10 +20,12 @@ LIMITS = ("steps", "epochs", "minutes", "patience")  # how long, not how: a run 
 class Run:
     """A task, a network and how it is trained.
 
-    readout, norm, dropout              see `models.Model`
-    optimizer, lr, weight_decay         rmsprop has a decay of 0.9, as in the paper; the others torch's defaults
-    clip                                the norm gradients are clipped to; None: not at all
+    embed, readout, norm, dropout       see `models.Model`
+    optimizer, lr, weight_decay         of what the network does not train in its own way
+    alpha                               the decay of rmsprop's mean square, 0.9 in the paper
+    clip, clip_value                    the norm gradients are clipped to, and the size of one entry; None: not at all
     schedule, warmup                    "cosine" goes to 0 at the last update; warm-up is linear, in updates
+    decay_every                         "staircase": updates until the rate is divided by 10, and again
     steps, epochs, minutes              updates, passes over the data, time of training: the first that is reached ends the run
     patience                            evaluations without a better one on the validation data until the run ends
     stop_below                          the run ends when the mean loss of 500 updates is below this
@@ -43,16 +37,20 @@ class Run:
     task: Task
     network: Network
     recipe: str = "paper"
+    embed: bool = True
     readout: tuple[int, ...] = ()
     norm: bool = False
     dropout: float = 0.0
     batch_size: int = 100
     optimizer: str = "rmsprop"
     lr: float = 1e-3
+    alpha: float = 0.9
     weight_decay: float = 0.0
     clip: float | None = None
+    clip_value: float | None = None
     schedule: str = "constant"
     warmup: int = 0
+    decay_every: int = 20_000
     steps: int | None = None
     epochs: int | None = None
     minutes: float | None = None
@@ -65,19 +63,22 @@ class Run:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for name in ("lr", "weight_decay", "clip", "dropout", "minutes", "stop_below"):
+        reals = ("lr", "alpha", "weight_decay", "clip", "clip_value", "dropout", "minutes", "stop_below")
+        for name in reals:
             if isinstance(value := getattr(self, name), int):  # 1 and 1.0 are the same run, with the same id
                 object.__setattr__(self, name, float(value))
-        for name in ("batch_size", "threads", "steps", "epochs", "patience", "eval_every", "warmup", "seed"):
+        for name in ("batch_size", "threads", "steps", "epochs", "patience", "eval_every", "decay_every", "warmup", "seed"):
             _check_whole(name, getattr(self, name), 0 if name in ("warmup", "seed") else 1)
-        for name in ("lr", "weight_decay", "clip", "dropout", "minutes", "stop_below"):
+        for name in reals:
             if (value := getattr(self, name)) is not None and not math.isfinite(value):
                 raise SettingError(f"{name} must be a finite number; got {value}")
         if self.weight_decay < 0:
             raise SettingError(f"weight_decay must not be negative; got {self.weight_decay}")
         if self.threads > 1024:
             raise SettingError(f"threads must be at most 1024; got {self.threads}")
-        for name in ("lr", "clip", "minutes"):
+        if not 0 <= self.alpha < 1:
+            raise SettingError(f"alpha must be from 0 to below 1; got {self.alpha}")
+        for name in ("lr", "clip", "clip_value", "minutes"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise SettingError(f"{name} must be positive; got {value}")
         if self.seed >= 2**63:
@@ -90,12 +91,13 @@ class Run:
             ("optimizer", self.optimizer, OPTIMIZERS),
             ("schedule", self.schedule, SCHEDULES),
             ("select", self.select, SELECTS),
+            *([("optimizer", own, OPTIMIZERS)] if (own := getattr(self.network, "orthogonal_optimizer", None)) else []),
         ):
             if value not in values:
                 raise one_of(kind, value, values)
         if self.steps is self.epochs is self.minutes is None:
             raise SettingError("a run needs an end: give --steps, --epochs or --minutes")
-        if self.schedule != "constant" and self.steps is self.epochs is None:
+        if self.schedule == "cosine" and self.steps is self.epochs is None:
             raise SettingError(f"schedule {self.schedule} must know the last update: give --steps or --epochs")
         if self.epochs is not None and type(self.task).updates_per_epoch is Task.updates_per_epoch:
             raise SettingError(f"{self.task.name} has no epochs, its data never repeat: give --steps or --minutes")
@@ -119,7 +121,7 @@ class Run:
     def with_limits(self, **limits: Any) -> "Run":
         """The same run with another end; a decaying rate has its end in every update, so it cannot have another."""
         changed = {name: value for name, value in limits.items() if value is not None and value != getattr(self, name)}
-        if self.schedule != "constant" and changed.keys() & {"steps", "epochs"}:
+        if self.schedule == "cosine" and changed.keys() & {"steps", "epochs"}:
             raise RecordError(f"a run with schedule {self.schedule} cannot be given another end; begin a new one")
         return replace(self, **changed)
 

@@ -18,11 +18,11 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from srnn import models, records
+from srnn import models, optimizers, records
 from srnn.errors import DivergedError, Interrupted, RecordError, SettingError
 from srnn.folder import RunFolder, Tensors, load_tensors, save_tensors
 from srnn.recipes import from_dict
-from srnn.run import LIMITS, OPTIMIZERS, Run
+from srnn.run import LIMITS, Run
 from srnn.tasks import Batch, Task, mix
 
 WINDOW = 500  # updates over which a loss is averaged to be judged
@@ -85,7 +85,7 @@ def _is_same_run(place: RunFolder, run: Run) -> bool:
     shown = "; ".join(f"{name}: {theirs[name]!r} there, {ours[name]!r} here" for name in ours if name in differing)
     if differing - set(LIMITS):
         raise RecordError(f"{place.path} holds a run with other settings ({shown}); give another --out")
-    if differing & {"steps", "epochs"} and run.schedule != "constant":
+    if differing & {"steps", "epochs"} and run.schedule == "cosine":
         raise RecordError(f"{place.path} holds a run whose rate decays to another end ({shown}); give another --out")
     return not differing
 
@@ -109,11 +109,15 @@ class Training:
         self.run, self.place, self.checkpoint_every, self.watchers = run, place, checkpoint_every, watchers
         self.task, self.device = run.task, _device(run.device)
         self.model = make_model(run).to(self.device)
-        self.optimizer = OPTIMIZERS[run.optimizer](self.model.parameters(), lr=run.lr, weight_decay=run.weight_decay)
+        groups = list(run.network.groups(self.model.rnn))
+        self.optimizers = optimizers.make(self.model.parameters(), groups, run.optimizer, run.lr, run.weight_decay, run.alpha)
+        apart = {id(parameter) for group in groups if not group.is_clipped for parameter in group.parameters}
+        self.clipped = [parameter for parameter in self.model.parameters() if id(parameter) not in apart]
         self.updates_per_epoch = self.task.updates_per_epoch(run.batch_size)
         self.last_step = _last_step(run, self.updates_per_epoch)
         self.entry_every = run.eval_every or self.updates_per_epoch or 100
         self.position, self.best_weights = Position(), Tensors()
+        self.buffers_before = Tensors()  # as they were before a forward pass whose update is not yet made
         self.last_evaluation: dict[str, Any] | None = None
         self.environment = records.environment() | {"data": self.task.data_digest}
         if place.checkpoint.exists():
@@ -160,22 +164,31 @@ class Training:
         torch.manual_seed(mix(run.seed, step, 1))  # for dropout; data are drawn from (seed, step)
         batch = self.task.batch(step, run.batch_size, run.seed).to(self.device)
         self.model.train()
+        self.buffers_before = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
         loss = self.task.loss(self.model(batch), batch)
         if not math.isfinite(loss.item()):
             raise DivergedError("a loss that is not finite")
         return loss, len(batch.input)
 
     def _update(self, loss: Tensor, size: int) -> None:
-        """One step of the optimiser."""
-        run, position = self.run, self.position
-        self.optimizer.zero_grad()
-        loss.backward()
+        """One step of the optimizers, and what the network does besides."""
+        run, position, rnn = self.run, self.position, self.model.rnn
+        self.model.zero_grad()
+        penalty = run.network.penalty(rnn)
+        (loss if penalty is None else loss + penalty).backward()
+        if run.clip_value is not None:
+            nn.utils.clip_grad_value_(self.clipped, run.clip_value)
         if run.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), run.clip)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(run, position.step, self.last_step)
-        self.optimizer.step()
+            nn.utils.clip_grad_norm_(self.clipped, run.clip)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(run, group["peak_lr"], position.step, self.last_step)
+            optimizer.step()
         position.step += 1
+        self.buffers_before = Tensors()
+        for parameter in run.network.after_update(rnn, position.step):
+            for optimizer in self.optimizers:
+                optimizer.state.pop(parameter, None)
         position.examples += size
         position.pending.append(loss.item())
         position.recent = [*position.recent[-WINDOW + 1 :], loss.item()]
@@ -239,11 +252,13 @@ class Training:
         """Writes a checkpoint, in the place of the one before."""
         self._tick()
         self.position.metrics_bytes = self.place.metrics_length()
-        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        # A forward pass that is to be made again must not count twice, as it would in the running means of a batch norm.
+        tensors = {f"model.{name}": self.buffers_before.get(name, t) for name, t in self.model.state_dict().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
         tensors |= {
-            f"optimizer.{number}.{name}": value
-            for number, values in self.optimizer.state_dict()["state"].items()
+            f"optimizer.{k}.{number}.{name}": value
+            for k, optimizer in enumerate(self.optimizers)
+            for number, values in optimizer.state_dict()["state"].items()
             for name, value in values.items()
             if isinstance(value, Tensor)
         }
@@ -267,11 +282,12 @@ class Training:
             self.position = Position(**state["position"])
             self.model.load_state_dict(_under("model", tensors))
             self.best_weights = {name: tensor.to(self.device) for name, tensor in _under("best", tensors).items()}
-            values: dict[int, Tensors] = {}
-            for key, tensor in _under("optimizer", tensors).items():
-                number, name = key.split(".", 1)
-                values.setdefault(int(number), {})[name] = tensor
-            self.optimizer.load_state_dict({"state": values, "param_groups": self.optimizer.state_dict()["param_groups"]})
+            for k, optimizer in enumerate(self.optimizers):
+                values: dict[int, Tensors] = {}
+                for key, tensor in _under(f"optimizer.{k}", tensors).items():
+                    number, name = key.split(".", 1)
+                    values.setdefault(int(number), {})[name] = tensor
+                optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             if isinstance(error, RecordError):
                 raise
@@ -343,7 +359,8 @@ class Training:
 
 
 def make_model(run: Run) -> models.Model:
-    return models.make(run.task, run.network, run.seed, readout=run.readout, norm=run.norm, dropout=run.dropout)
+    how = {name: getattr(run, name) for name in ("embed", "readout", "norm", "dropout")}
+    return models.make(run.task, run.network, run.seed, **how)
 
 
 @torch.no_grad()
@@ -361,13 +378,15 @@ def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch]) -> dict[str
     return {"loss": loss / weight, "score": score / weight}
 
 
-def learning_rate(run: Run, step: int, last_step: int | None) -> float:
-    """The rate of the update with this number: linear warm-up, then constant or half a cosine down to 0."""
+def learning_rate(run: Run, peak: float, step: int, last_step: int | None) -> float:
+    """The rate of the update with this number: linear warm-up, then constant, half a cosine down to 0, or tenths."""
     if step < run.warmup:
-        return run.lr * (step + 1) / run.warmup
+        return peak * (step + 1) / run.warmup
+    if run.schedule == "staircase":
+        return peak * 0.1 ** (step // run.decay_every)
     if run.schedule == "constant" or last_step is None:
-        return run.lr
-    return run.lr / 2 * (1 + math.cos(math.pi * (step - run.warmup) / max(1, last_step - run.warmup)))
+        return peak
+    return peak / 2 * (1 + math.cos(math.pi * (step - run.warmup) / max(1, last_step - run.warmup)))
 
 
 def curve(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:

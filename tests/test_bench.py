@@ -1,6 +1,7 @@
 """`srnn bench` at tiny sizes: what it checks, how it takes times, what it writes and shows. No test here judges a speed."""
 
 import gc
+import inspect
 import json
 import os
 import subprocess
@@ -16,10 +17,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from srnn import bench, kernels, records
 from srnn.bench import clock as clocks
-from srnn.bench import limits, table, training
+from srnn.bench import limits, networks, table, training
 from srnn.bench.check import check_results
 from srnn.errors import RecordError, SettingError, StorageError
 from srnn.kernels import reference
+from srnn.models import NETWORKS
 
 TITLES = [*(s.title for s in training.SETTINGS), *(limit.title for limit in limits.LIMITS)]
 KEYS = [*(s.key for s in training.SETTINGS), *(limit.key for limit in limits.LIMITS)]
@@ -419,3 +421,53 @@ def test_the_commit_is_that_of_the_repository_that_tracks_the_package(tmp_path: 
 
     (package / "records.py").write_text("changed")
     assert records.environment()["commit"] == {**commit, "dirty": True}
+
+
+@pytest.fixture
+def tiny_networks(monkeypatch: pytest.MonkeyPatch, tiny: None) -> None:
+    small = [replace(s, N=2, T=24, H=128) for s in networks.TABLE_4]
+    monkeypatch.setattr(bench, "TABLE_4", small)
+    monkeypatch.setattr(networks, "TABLE_4", small)
+
+
+def test_every_network_is_timed_beside_gru(tiny_networks: None, tmp_path: Path) -> None:
+    readme = tmp_path / "networks.md"
+    readme.write_text("before\n<!-- networks:begin -->\nold\n<!-- networks:end -->\nafter\n")
+    out = tmp_path / "networks.json"
+    assert bench.main(repeats=1, threads=1, out=out, only=["adding", "copy"], networks=True, readme=readme) == 0
+    record = records.read(out)
+    columns = record["results"]["networks"]
+    assert [column["key"] for column in columns] == ["copy", "adding"]
+    for column in columns:
+        assert set(column["times_gru"]) == {*NETWORKS, "urnn, factored", "eurnn, factored"}
+        assert column["times_gru"]["gru"] == 1.0
+        assert all(value > 0 for value in column["times_gru"].values())
+    heading, rows, _ = table.tables(record)[0]
+    assert [len(row) for row in rows] == [len(heading)] * 16
+    text = readme.read_text()
+    assert "| urnn, factored |" in text
+    assert "old" not in text
+    assert text.startswith("before\n")
+
+
+@pytest.mark.parametrize("key", ["copy", "adding", "pmnist", "speech"])
+def test_a_step_of_the_race_trains(key: str) -> None:
+    (setting,) = (replace(s, N=3, T=24) for s in networks.TABLE_4 if s.key == key)
+    for network in networks.sides().values():
+        step = networks.training_step(setting, network)
+        model: Any = inspect.getclosurevars(step).nonlocals["model"]
+        before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        step()
+        changed = [name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])]
+        assert any(name.startswith("rnn") for name in changed), network.name
+        assert any(name.startswith("readout") for name in changed), network.name
+
+
+def test_records_of_networks_go_to_a_file_of_their_own(
+    tiny_networks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bench.main(quick=True, threads=1, only=["adding"], networks=True)
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["bench-networks-quick.json"]
+    with pytest.raises(SettingError, match="no benchmark is called 'dense'; there are copy, adding, pmnist, speech"):
+        bench.main(only=["dense"], networks=True)

@@ -18,6 +18,7 @@ from srnn import cli, data, demo, display, doctor, kernels, lab, records
 from srnn.display import number
 from srnn.errors import DataError
 from srnn.kernels import native
+from srnn.models import NETWORKS
 from srnn.recipes import make_run
 
 Run = Any  # (*arguments) -> (exit code, stdout, stderr)
@@ -57,11 +58,11 @@ def test_help_names_every_command_and_shows_how_to_begin(run: Run) -> None:
     assert code == 0
     assert all(
         word in out
-        for word in ("doctor", "bench", "demo", "train", "eval", "runs", "data", "srnn bench --quick", "SRNN_BACKEND")
+        for word in ("doctor", "bench", "demo", "info", "train", "eval", "runs", "data", "srnn bench --quick", "SRNN_BACKEND")
     )
 
 
-@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "train", "eval", "runs", "data"])
+@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "info", "train", "eval", "runs", "data"])
 def test_help_of_a_command_has_an_example(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
@@ -251,7 +252,7 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
     [
         ("train", "name a task (adding, bigpmnist, copy, pmnist, randomlabels, speech, or a file.py), or a run with --resume"),
         ("train copi", "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech"),
-        ("train copy --model srn", "no network is called 'srn'; there are gru, lstm, rnn, srnn"),
+        ("train copy --model srn", "no network is called 'srn'; there are eurnn, exprnn, gru, indrnn, lru, lstm,"),
         ("train copy --recipe best", "no recipe is called 'best'; there are paper, own, ours"),
         ("train copy --recipe ours", "there is no recipe of ours for copy with srnn; there are: adding with srnn, "),
         ("train copy --crop 8", "neither the task copy nor the network srnn has a setting 'crop'"),
@@ -280,6 +281,14 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
         ("train copy --hidden-size 100000000000", "there is not enough memory for these sizes"),
         ("train copy --device meta", "device 'meta' is not available here: it computes nothing"),
         ("train copy --out [/b]x --activation tan[/h]", "no activation is called 'tan[/h]'; there are relu, tanh"),
+        ("train copy --model nnrnn --hidden-size 7", "nnrnn: hidden_size must be even; got 7"),
+        (
+            "train copy --model eurnn --set style=fft --hidden-size 12",
+            "eurnn: hidden_size must be a power of two for style fft",
+        ),
+        ("train copy --model urnn --set factored=3", "factored must be of the kind of False; got 3"),
+        ("info srn", "no network is called 'srn'; there are eurnn,"),
+        ("info gru --task coppy", "no task is called 'coppy'; there are adding,"),
         ("runs nowhere", "there is no folder nowhere; begin a run with: srnn train copy"),
         ("eval nowhere", "nowhere is not a run folder: it has no run.json"),
         ("data nothing", "no data set is called 'nothing'; there are mnist, speech, timit, timit-sample"),
@@ -389,3 +398,48 @@ def test_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert "Traceback" not in process.stderr.read()
     assert process.returncode == 130
+
+
+def test_info_counts_every_network_stored_and_free(run: Run) -> None:
+    code, out, _ = run("info")
+    assert code == 0
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line[:1].isalpha() and len(line.split()) > 3}
+    assert rows["rgd"] == ["33,921", "17,537", "33,664"]
+    assert rows["nnrnn"] == ["16,833", "16,833", "16,704", "49,857"]
+    assert rows["urnn"][-1] == "2,305"
+    assert {"lru", "mingru", "srnn"} <= rows.keys()
+    found = json.loads(run("info", "--json")[1])["counts"]
+    assert {row["network"] for row in found} == set(NETWORKS)
+    by_variant = {(row["network"], row["variant"]): row for row in found}
+    assert (
+        by_variant["srnn", "f_r 32, as in Table 4"]["parameters"] == by_variant["srnn", "f_r 32, as in Table 4"]["authors"] - 1
+    )
+    assert by_variant["mingru", "one bare layer"]["parameters"] == 897
+    assert by_variant["lru", "one bare layer"]["parameters"] == 1_413
+
+
+def test_info_of_one_network_says_what_it_is_and_what_can_be_set(run: Run) -> None:
+    code, out, _ = run("info", "eurnn", "--task", "copy", "--hidden-size", "16")
+    assert code == 0
+    for word in (
+        "Jing et al. 2017",
+        "h_t = modReLU(x_t V + h_{t-1} W; b)",
+        "style = 'tunable'",
+        "capacity = 2",
+        "recipe own, copy:",
+    ):
+        assert word in out
+    found = json.loads(run("info", str(Path(__file__).parents[1] / "examples" / "ewma.py"), "--json")[1])
+    assert found["counts"][0]["network"] == "ewma"
+    assert found["settings"]["slowest"] == 1000.0
+    assert found["counts"][0]["authors"] is None
+
+
+def test_settings_without_an_option_go_through_set(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = ("--length", "5", "--hidden-size", "8", "--batch-size", "2", "--steps", "2", "--out", "run", "--quiet")
+    given = ("--set", "style=fft", "--set", "alpha=0.5", "--set", "embed=False", "--set", "factored=True")
+    assert run("train", "copy", "--model", "eurnn", *small, *given)[0] == 0
+    written = records.read(tmp_path / "run" / "run.json")["run"]
+    assert (written["network"]["style"], written["network"]["factored"]) == ("fft", True)
+    assert (written["alpha"], written["embed"]) == (0.5, False)

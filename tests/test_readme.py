@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import srnn
+from srnn import info
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -29,6 +30,19 @@ def test_every_python_block_was_found() -> None:
 def test_first_example_ends_before_line_40() -> None:
     line, code = BLOCKS[0]
     assert line + code.count("\n") < 40
+
+
+def test_the_networks_page_has_the_counts_of_every_network() -> None:
+    lines = (README.parent / "docs" / "networks.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| `")]
+    written = {row[0]: (row[3], row[4]) for row in cells if len(row) == 6}
+    found = info.examine(None, "adding", 128)["counts"]
+    default = {row["network"]: row for row in found if not row["variant"].startswith(("one bare", "f_r 32"))}
+    assert written == {name: (f"{row['parameters']:,}", f"{row['free']:,}") for name, row in default.items()}
+    bare = {
+        row["network"]: f"one bare layer has {row['parameters']:,}" for row in found if row["variant"].startswith("one bare")
+    }
+    assert {row[0] for row in cells if bare.get(row[0], "nothing") in row[-1]} == bare.keys()
 
 
 def test_tree_names_files_that_exist() -> None:

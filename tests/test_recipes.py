@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from srnn import models
+from srnn.baselines.torch_nn import GRUNetwork
 from srnn.errors import RecordError, SettingError
-from srnn.models import NETWORKS, GRUNetwork, SRNNNetwork
+from srnn.models import NETWORKS, SRNNNetwork
 from srnn.recipes import TASKS, from_dict, make_run, network_kind, task_kind
 from srnn.run import Run
 from srnn.tasks.copy import Copy
@@ -19,6 +21,7 @@ from srnn.train import train
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 EVERY = [(task, network) for task in TASKS for network in NETWORKS]
+TORCH = ("rnn", "lstm", "gru")
 COPY = {"batch_size": 20, "hidden_size": 128, "steps": 20_000, "epochs": None, "clip": None, "stop_below": None}
 ADDING = {"batch_size": 50, "hidden_size": 128, "steps": 30_000, "epochs": None, "clip": None, "stop_below": 0.002}
 SPEECH = {"batch_size": 20, "hidden_size": 128, "epochs": 30, "clip": 1.0}
@@ -51,13 +54,62 @@ def settings(run: Run) -> dict[str, Any]:
 # --- recipes ---
 
 
-@pytest.mark.parametrize(("task", "network"), EVERY)
+@pytest.mark.parametrize(("task", "network"), [(task, network) for task in TASKS for network in ("srnn", *TORCH)])
 def test_runs_have_the_settings_of_the_paper(task: str, network: str) -> None:
     expected = {**COMMON, **PAPER[task][network]}
     got = settings(make_run(task, network))
     assert {name: got[name] for name in expected} == expected
     assert got.get("gate", True)
     assert settings(make_run(task, network, "own")) == {**got, "recipe": "own"}
+
+
+RIVALS: dict[str, dict[str, Any]] = {
+    "nru": {"optimizer": "adam", "lr": 0.001, "clip": 1.0, "memory_size": 256, "heads": 4},
+    "nnrnn": {"alpha": 0.99, "lr": 0.001, "orthogonal_rate": 1e-3, "triangle_decay": 1e-4, "delta": 1e-4, "clip": None},
+    "urnn": {"optimizer": "rmsprop", "alpha": 0.9, "lr": 0.001, "clip": None},
+}
+
+
+@pytest.mark.parametrize("network", RIVALS)
+@pytest.mark.parametrize("task", ["copy", "adding", "speech", "pmnist", "bigpmnist"])
+def test_rivals_have_the_settings_of_the_paper(task: str, network: str) -> None:
+    got = settings(make_run(task, network))
+    shared = PAPER[task]["srnn"]
+    expected = {**{name: shared.get(name) for name in ("batch_size", "steps", "epochs", "stop_below")}, **RIVALS[network]}
+    assert {name: got[name] for name in expected} == expected
+    sizes = {"nru": 212, "nnrnn": 400, "urnn": 512} if "pmnist" in task else dict.fromkeys(RIVALS, 128)
+    assert got["hidden_size"] == sizes[network]
+    assert got["embed"] is (network != "urnn" or task != "copy")
+
+
+@pytest.mark.parametrize(("task", "network"), EVERY)
+@pytest.mark.parametrize("recipe", ["paper", "own"])
+def test_every_network_has_a_recipe_for_every_task(task: str, network: str, recipe: str) -> None:
+    run = make_run(task, network, recipe)
+    assert (run.task.name, run.network.name, run.recipe) == (task, network, recipe)
+    assert from_dict(run.as_dict()) == run
+    models.make(replace(run.task), run.network, 1, embed=run.embed, readout=run.readout, norm=run.norm, dropout=run.dropout)
+
+
+@pytest.mark.parametrize(
+    ("task", "network", "expected"),
+    [
+        ("copy", "scornn", {"hidden_size": 190, "lr": 1e-3, "orthogonal_rate": 0.1, "batch_size": 20, "steps": 10_000}),
+        ("copy", "exprnn", {"hidden_size": 190, "lr": 2e-4, "alpha": 0.99, "batch_size": 128, "steps": 4000, "embed": False}),
+        ("pmnist", "exprnn", {"hidden_size": 170, "lr": 7e-4, "angles": "cayley", "batch_size": 128, "epochs": 70}),
+        ("adding", "scornn", {"hidden_size": 170, "optimizer": "adam", "orthogonal_optimizer": "rmsprop", "batch_size": 50}),
+        ("pmnist", "rgd", {"hidden_size": 116, "lr": 1e-3, "unitary_rate": 1e-3, "scaled": True, "patience": 5}),
+        ("pmnist", "nnrnn", {"hidden_size": 512, "lr": 1.5e-4, "delta": 0.15, "triangle_decay": 1e-4, "orthogonal_rate": 0.1}),
+        ("pmnist", "nru", {"hidden_size": 212, "steps": 50_000, "epochs": None, "clip": 1.0}),
+        ("pmnist", "indrnn", {"num_layers": 6, "layer_norm": "batch", "lr": 2e-4, "optimizer": "adam", "clip_value": 10.0}),
+        ("speech", "exprnn", {"optimizer": "adam", "orthogonal_optimizer": "rmsprop", "hidden_size": 224, "epochs": 1200}),
+        ("speech", "urnn", {"batch_size": 28, "steps": 13_000, "epochs": None}),
+        ("adding", "lru", {"optimizer": "adamw", "weight_decay": 0.05, "schedule": "cosine", "eigenvalue_rate": 0.5}),
+    ],
+)
+def test_networks_have_the_settings_of_their_own_papers(task: str, network: str, expected: dict[str, Any]) -> None:
+    got = settings(make_run(task, network, "own"))
+    assert {name: got[name] for name in expected} == expected
 
 
 def test_our_recipe_is_ours() -> None:
@@ -106,7 +158,7 @@ def test_an_end_that_is_given_stands_in_the_place_of_the_recipes() -> None:
     ("call", "said"),
     [
         (("copi", "srnn"), "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech"),
-        (("copy", "srn"), "no network is called 'srn'; there are gru, lstm, rnn, srnn"),
+        (("copy", "srn"), "no network is called 'srn'; there are eurnn, exprnn, gru, indrnn, lru, lstm,"),
         (("copy", "srnn", "theirs"), "no recipe is called 'theirs'; there are paper, own, ours"),
     ],
 )
@@ -152,7 +204,8 @@ def test_a_setting_that_cannot_be_is_refused(given: dict[str, Any], said: str) -
 BASE = Run(task=PMNIST(), network=SRNNNetwork(), steps=10)
 OTHER: dict[str, Any] = {
     "task": Copy(), "network": GRUNetwork(), "recipe": "ours", "readout": (4,), "norm": True, "dropout": 0.5, "batch_size": 7,
-    "optimizer": "adam", "lr": 0.5, "weight_decay": 0.1, "clip": 1.0, "schedule": "cosine", "warmup": 3, "steps": 11,
+    "optimizer": "adam", "lr": 0.5, "alpha": 0.5, "weight_decay": 0.1, "clip": 1.0, "clip_value": 0.5, "embed": False,
+    "schedule": "cosine", "decay_every": 7, "warmup": 3, "steps": 11,
     "epochs": 2, "minutes": 1.5, "patience": 2, "stop_below": 0.1, "select": "metric", "eval_every": 5, "seed": 2, "threads": 2,
     "device": "cuda",
 }  # fmt: skip

@@ -277,12 +277,14 @@ def test_the_record_tells_the_lowest_mean_of_consecutive_updates(monkeypatch: py
 
 def test_the_rate_warms_up_and_decays_to_zero() -> None:
     run = copy_run(lr=1.0, steps=103)
-    rates = [learning_rate(run, step, 103) for step in range(103)]
+    rates = [learning_rate(run, 1.0, step, 103) for step in range(103)]
     assert rates[:4] == pytest.approx([1 / 3, 2 / 3, 1, 1], abs=1e-3)
     assert rates[53] == pytest.approx(0.5)
     assert rates[3:] == sorted(rates[3:], reverse=True)
-    assert learning_rate(run, 103, 103) == pytest.approx(0.0)
-    assert learning_rate(replace(run, schedule="constant"), 90, 103) == 1.0
+    assert learning_rate(run, 1.0, 103, 103) == pytest.approx(0.0)
+    assert learning_rate(replace(run, schedule="constant"), 1.0, 90, 103) == 1.0
+    stairs = replace(run, schedule="staircase", decay_every=40, warmup=0)
+    assert [learning_rate(stairs, 2.0, step, 103) for step in (0, 39, 40, 80)] == pytest.approx([2.0, 2.0, 0.2, 0.02])
 
 
 # What goes wrong.

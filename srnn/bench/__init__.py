@@ -1,5 +1,6 @@
 """`srnn bench`: how many times faster than nn.RNN, nn.LSTM and nn.GRU, how far from what the machine allows, how much memory.
 
+networks.py   every network beside nn.GRU
 training.py   the settings: data, networks, one training step
 limits.py     the scans beside copy_, growth in T and H, peak memory
 clock.py      how times are taken
@@ -20,6 +21,7 @@ from srnn import kernels, records
 from srnn.bench.check import check_results
 from srnn.bench.clock import Clock
 from srnn.bench.limits import LIMITS, measure_limit
+from srnn.bench.networks import TABLE_4, measure_networks
 from srnn.bench.table import readme_table, show
 from srnn.bench.training import SETTINGS, measure_setting
 from srnn.errors import SettingError, one_of
@@ -31,26 +33,28 @@ def main(
     quick: bool = False,
     threads: int = 2,
     repeats: int | None = None,
-    out: Path = RECORD,
+    out: Path | None = None,
     readme: Path | None = None,
     only: list[str] | None = None,
+    networks: bool = False,
 ) -> int:
     """Checks, measures, prints, writes the record and, if asked, the README's table. A missed floor is told, not an error."""
-    keys = [*(s.key for s in SETTINGS), *(limit.key for limit in LIMITS)]
+    keys = [s.key for s in TABLE_4] if networks else [*(s.key for s in SETTINGS), *(limit.key for limit in LIMITS)]
+    kind = "networks" if networks else "bench"
     for key in only or ():
         if key not in keys:
             raise one_of("benchmark", key, keys)
     if threads < 1 or (repeats is not None and repeats < 1):
         raise SettingError(f"threads and repeats must be at least 1; got {threads} and {repeats}")
     if readme is not None:
-        records.filled(readme, "bench", "")  # fails now rather than after minutes
-    if quick and out == RECORD:
-        out = RECORD.with_stem("bench-quick")  # the README's numbers keep the record behind them
+        records.filled(readme, kind, "")  # fails now rather than after minutes
+    if out is None:  # the README's numbers keep the record behind them
+        out = RECORD.with_stem("bench" + ("-networks" if networks else "") + ("-quick" if quick else ""))
     console, threads_before = Console(), torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         with torch.random.fork_rng(devices=[]), Progress(console=console, transient=True, auto_refresh=False) as bar:
-            record = run(repeats or (3 if quick else 7), quick, only or keys, bar)
+            record = run(repeats or (3 if quick else 7), quick, only or keys, bar, networks)
     finally:
         torch.set_num_threads(threads_before)
     inside = out.resolve().is_relative_to(Path.cwd())
@@ -59,11 +63,11 @@ def main(
     records.write(out, record)
     console.print(f"record: {out}", soft_wrap=True)
     if readme is not None:
-        records.replace(readme, records.filled(readme, "bench", readme_table(record)))
+        records.replace(readme, records.filled(readme, kind, readme_table(record)))
     return 0
 
 
-def run(rounds: int, quick: bool, keys: list[str], bar: Progress) -> dict[str, Any]:
+def run(rounds: int, quick: bool, keys: list[str], bar: Progress, networks: bool = False) -> dict[str, Any]:
     """Checks everything, measures what `keys` name, and returns the record."""
     started, start = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.perf_counter()
     task = bar.add_task("check", total=len(keys))
@@ -74,13 +78,16 @@ def run(rounds: int, quick: bool, keys: list[str], bar: Progress) -> dict[str, A
 
     clock = Clock(rounds, quick, tick)
     check_results(SETTINGS)
-    training, limits = [], []
-    for setting in [s for s in SETTINGS if s.key in keys]:
-        bar.update(task, description=setting.key)
-        training.append(measure_setting(setting, clock))
-    for limit in [limit for limit in LIMITS if limit.key in keys]:
-        bar.update(task, description=limit.key)
-        limits.append(measure_limit(limit, clock))
+    measures: dict[str, Any] = {
+        "training": (SETTINGS, measure_setting),
+        "limits": (LIMITS, measure_limit),
+    }
+    results: dict[str, Any] = {}
+    for part, (things, measure) in ({"networks": (TABLE_4, measure_networks)} if networks else measures).items():
+        results[part] = []
+        for thing in [thing for thing in things if thing.key in keys]:
+            bar.update(task, description=thing.key)
+            results[part].append(measure(thing, clock))
     return {
         "kind": "bench",
         **records.environment(),
@@ -88,5 +95,5 @@ def run(rounds: int, quick: bool, keys: list[str], bar: Progress) -> dict[str, A
         "seconds": round(time.perf_counter() - start, 1),
         "settings": {"rounds": rounds, "quick": quick, "only": keys, "dtype": "float32"},
         "backend": {"name": kernels.auto_backend(), "native_load_error": kernels.native.load_error()},
-        "results": {"training": training, "limits": limits},
+        "results": results,
     }

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from srnn.errors import BackendError, DeviceError, DtypeError, LengthError, SettingError, ShapeError, SymbolError, one_of
-from srnn.kernels import fallback, native, ops, reference
+from srnn.kernels import fallback, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
 
 __all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
 

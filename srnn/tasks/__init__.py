@@ -61,6 +61,11 @@ class Task:
     settings_tried: ClassVar[Mapping[str, int]] = {}  # by recipe, before the one that is in it was chosen; for the record
 
     @property
+    def usual_steps(self) -> int:
+        """About how many steps a sequence has; some networks set their bounds by it."""
+        return 1000
+
+    @property
     def splits(self) -> tuple[str, ...]:
         """The names that `batches` takes."""
         return tuple(dict.fromkeys(split for split in (self.selects, self.reports) if split is not None))

@@ -36,6 +36,10 @@ class Adding(Task):
             raise SettingError(f"adding: two numbers are marked, so the length must be at least 2; got {self.length}")
 
     @property
+    def usual_steps(self) -> int:
+        return self.length
+
+    @property
     def guesser(self) -> float:
         return 1 / 6
 

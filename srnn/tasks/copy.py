@@ -38,6 +38,10 @@ class Copy(Task):
             raise SettingError(f"copy: the delay must be at least 1 step; got length {self.length}")
 
     @property
+    def usual_steps(self) -> int:
+        return self.length + 20
+
+    @property
     def guesser(self) -> float:
         return 10 * math.log(8) / (self.length + 20)
 

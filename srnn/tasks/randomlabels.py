@@ -18,7 +18,9 @@ from srnn.data import mnist
 from srnn.errors import SettingError
 from srnn.tasks.pmnist import Digits
 
-SIZES = {"lstm": 59, "gru": 68, "rnn": 116}  # about 15,000 parameters each, as in the paper
+# About 15,000 degrees of freedom each, as in the paper.
+SIZES = {"lstm": 59, "gru": 68, "rnn": 116, "nru": 52, "nnrnn": 116, "urnn": 468, "eurnn": 936}
+SIZES |= {"exprnn": 162, "scornn": 162, "rgd": 110, "indrnn": 116, "mingru": 26, "lru": 24}
 DRAW = 1234  # one draw of labels and samples for all networks and seeds
 
 
@@ -35,6 +37,7 @@ class RandomLabels(Digits):
         "paper": {
             "": {"batch_size": 100, "epochs": 500, "hidden_size": 285, "mlp": (32, 32, 32)},
             **{name: {"hidden_size": size} for name, size in SIZES.items()},
+            "nru": {"hidden_size": SIZES["nru"], "memory_size": 64},
         }
     }
 
@@ -43,6 +46,10 @@ class RandomLabels(Digits):
             raise SettingError(f"randomlabels: an image has 28 x 28 pixels, so crop must be 1 to 28; got {self.crop}")
         if not 1 <= self.samples <= 60_000:
             raise SettingError(f"randomlabels: there are 60,000 images, so samples must be 1 to 60000; got {self.samples}")
+
+    @property
+    def usual_steps(self) -> int:
+        return self.crop**2
 
     @cached_property
     def ceiling(self) -> float:

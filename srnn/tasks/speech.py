@@ -59,6 +59,10 @@ class Speech(Task):
     def data_digest(self) -> str:
         return speech.fingerprint(data.find(self.corpus))
 
+    @property
+    def usual_steps(self) -> int:
+        return 151
+
     @cached_property
     def guesser(self) -> float:
         """The score of saying what was just seen, on the test split."""

@@ -1,0 +1,84 @@
+"""Every network beside nn.GRU: time of one training step at the settings of the paper's Table 4.
+
+A step is what training does: forward, loss, backward, optimizers, and what the network does besides, with the paper's recipe.
+uRNN and EURNN run twice: with W built once for a sequence, and with its factors applied at every step.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from srnn import models, optimizers
+from srnn.bench.clock import Call, Clock, ratio
+from srnn.bench.training import SETTINGS, Setting, loss
+from srnn.models import NETWORKS
+from srnn.network import Network
+from srnn.recipes import make_run
+from srnn.tasks import Batch, Task
+
+BESIDE = "gru"
+TABLE_4 = [setting for setting in SETTINGS if setting.key in ("copy", "adding", "pmnist", "speech")]
+FACTORED = ("urnn", "eurnn")
+
+
+@dataclass(frozen=True)
+class Drawn(Task):
+    """A setting of the benchmark as a task: random data of its shape."""
+
+    setting: Setting
+
+    name = "drawn"
+
+    @property
+    def usual_steps(self) -> int:
+        return self.setting.T
+
+    @cached_property
+    def alphabet(self) -> Tensor | None:
+        s = self.setting
+        return torch.arange(s.symbols)[:, None] / 255 if s.symbols and not s.embedded else None
+
+
+def drawn(s: Setting) -> Task:
+    sizes = {"input_size": s.features, "output_size": s.outputs, "symbols": s.symbols if s.embedded else 0}
+    return type("Drawn", (Drawn,), {"every_step": s.every_step, **sizes})(s)
+
+
+def sides() -> dict[str, Network]:
+    """All networks with 128 units, f_r of SRNN as in Table 4."""
+    known: dict[str, Any] = {name: kind(128) for name, kind in NETWORKS.items()}
+    return known | {f"{name}, factored": replace(known[name], factored=True) for name in FACTORED}
+
+
+def training_step(s: Setting, network: Network) -> Call:
+    task, run = drawn(s), make_run("adding", network.name)
+    model = models.make(task, network, 1, readout=(), norm=False, dropout=0.0)
+    how = (run.optimizer, run.lr, run.weight_decay, run.alpha)
+    steppers = optimizers.make(model.parameters(), network.groups(model.rnn), *how)
+    x, target = s.draw(s.N, s.T)
+
+    def step() -> None:
+        model.zero_grad()
+        penalty, value = network.penalty(model.rnn), loss(model(Batch(x, target)), target)
+        (value if penalty is None else value + penalty).backward()
+        for stepper in steppers:
+            stepper.step()
+        list(network.after_update(model.rnn, 1))
+
+    return step
+
+
+def measure_networks(s: Setting, clock: Clock) -> dict[str, Any]:
+    """One column of the table, as it stands in the record: the time of each network over that of nn.GRU."""
+    times = clock.race({name: training_step(s, network) for name, network in sides().items()})
+    return {
+        "key": s.key,
+        "title": s.title,
+        "sizes": {"N": s.N, "T": s.T, "H": s.H},
+        "times_gru": {name: ratio(times, name, BESIDE) for name in times},
+        "milliseconds": {name: 1e3 * median(seconds) for name, seconds in times.items()},
+    }
