@@ -337,20 +337,37 @@ def start_of_training(name: str, steps: int, **settings: Any) -> list[Tensor]:
     return [output, *(parameter.grad for parameter in layer.parameters() if parameter.grad is not None)]
 
 
-@pytest.mark.parametrize("name", [name for name in OTHERS if name != "nru"])
+@pytest.mark.parametrize("name", OTHERS)
 def test_two_thousand_steps_give_finite_gradients(name: str) -> None:
     found = start_of_training(name, 2000)
     assert len(found) > 1
     assert all(tensor.isfinite().all() for tensor in found)
 
 
-def test_nru_overflows_as_its_file_says_unless_its_heads_begin_small() -> None:
-    assert not all(tensor.isfinite().all() for tensor in start_of_training("nru", 2000))
-    assert all(tensor.isfinite().all() for tensor in start_of_training("nru", 2000, head_scale=0.1))
+def test_the_memory_of_nru_grows_as_far_as_it_reaches_unless_its_heads_begin_small() -> None:
+    def memory(steps: int, **settings: Any) -> float:
+        layer: Any = NRUNetwork(64, **settings).layer(2, steps)
+        with torch.no_grad():
+            return float(layer(torch.rand(4, steps, 2))[1][1].norm(dim=-1).mean())
+
+    assert memory(200) > 100
+    assert 1e3 < memory(1500) < 1e8
+    assert memory(500, head_scale=0.1) < 100
 
 
-def test_a_run_of_nru_that_overflows_is_recorded_as_diverged(tmp_path: Path) -> None:
-    record = train(make_run("adding", "nru", length=3000, batch_size=2, steps=3), tmp_path / "run")
+def test_a_direction_of_nru_beyond_its_reach_writes_nothing() -> None:
+    layer = NRU(2, 3, memory_size=4, heads=1, batch_first=True)
+    with torch.no_grad():
+        layer.heads_map.weight.zero_()
+        for p, changes in ((1e3, True), (3e7, True), (3e8, False)):
+            layer.heads_map.bias.copy_(torch.tensor([1.0, 0.0, p, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]))
+            memory = layer(torch.rand(1, 1, 2))[1][1]
+            assert (float(memory.abs().max()) > 0) is changes
+            assert not changes or memory.flatten().tolist() == pytest.approx([1.0, 0.0, 0.0, 0.0])
+
+
+def test_a_run_that_diverges_is_recorded_as_such(tmp_path: Path) -> None:
+    record = train(make_run("adding", "nru", length=50, batch_size=2, steps=40, lr=1e30), tmp_path / "run")
     assert record["status"] == "diverged"
     assert "not finite" in record["ended_by"]
 
