@@ -104,7 +104,7 @@ def bench(
 ) -> None:
     """Measure speed and memory beside nn.RNN, nn.LSTM and nn.GRU, and write a record.
 
-    Results are compared with the reference before anything is timed. A floor that is missed is shown, and is no error.
+    What SRNN computes is compared with the reference before anything is timed. A floor that is missed is shown, no error.
 
     [dim]srnn bench --quick
     srnn bench --networks --readme docs/networks.md
@@ -180,7 +180,7 @@ def train(
     clip: Annotated[
         float | None, typer.Option(help="The norm gradients are clipped to; 0: no clipping.", rich_help_panel=HOW)
     ] = None,
-    schedule: Annotated[str | None, typer.Option(help="constant or cosine.", rich_help_panel=HOW)] = None,
+    schedule: Annotated[str | None, typer.Option(help="constant, cosine or staircase.", rich_help_panel=HOW)] = None,
     warmup: Annotated[int | None, typer.Option(help="Updates of linear warm-up.", rich_help_panel=HOW)] = None,
     steps: Annotated[int | None, typer.Option(help="End after this many updates.", rich_help_panel=HOW)] = None,
     epochs: Annotated[int | None, typer.Option(help="End after this many passes over the data.", rich_help_panel=HOW)] = None,
@@ -256,7 +256,7 @@ def _given(context: typer.Context, settings: list[str]) -> dict[str, Any]:
             given[name] = value  # a word
     for name in {"mlp", "readout"} & given.keys():
         given[name] = _widths(name, str(given[name]))
-    return given | ({"clip": None} if given.get("clip") == 0 else {})
+    return given | {name: None for name in ("clip", "clip_value") if given.get(name) == 0}
 
 
 def _widths(name: str, text: str) -> tuple[int, ...]:

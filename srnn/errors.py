@@ -43,6 +43,10 @@ class BackendError(SRNNError, RuntimeError):
     """A backend that is not available here."""
 
 
+class DerivativeError(SRNNError, NotImplementedError):
+    """A derivative that does not exist here."""
+
+
 class DataError(SRNNError, OSError):
     """A data set that is missing, altered or unreadable."""
 

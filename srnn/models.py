@@ -39,6 +39,11 @@ class SRNNNetwork(Network):
     def variants(self) -> Mapping[str, Network]:
         return {f"f_r {'-'.join(map(str, self.mlp)) or 'none'}": self, "f_r 32, as in Table 4": replace(self, mlp=(32,))}
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        widths = all(isinstance(width, int) and width >= 1 for width in self.mlp)
+        self._require(widths, "widths of at least 1, such as 32,32", "mlp")
+
     @property
     def embedding_size(self) -> int:
         return self.mlp[0] if self.mlp else self.hidden_size
@@ -100,7 +105,7 @@ class Model(nn.Module):
         self.rnn: Any = network.layer(C, task.usual_steps)
         self.every_step = task.every_step
         self.readout = _readout((network.output_size(C), *readout, task.output_size), norm, dropout)
-        network.begin_readout(self.readout[-1])  # type: ignore[arg-type]
+        network.begin_readout(self.readout[-1], task.name)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch) -> Tensor:
         x, symbols = batch.input, self.alphabet if self.embedding is None else self.embedding.weight

@@ -4,8 +4,9 @@ A `Network` is a frozen dataclass like a task: its fields are its settings, and 
 called like `nn.GRU`. The training loop knows nothing of any network but the methods below.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
@@ -41,8 +42,19 @@ class Network:
     num_layers: int = 1
 
     name: ClassVar[str]
+    is_stacked: ClassVar[bool] = True  # whether num_layers may be more than 1
     recipes: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
     authors_counts: ClassVar[Mapping[str, int]] = {}  # by variant: what the SRNN authors' code counts on adding, 128 units
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, default = getattr(self, field.name), field.default
+            if isinstance(value, bool) and isinstance(default, int) and not isinstance(default, bool):
+                self._require(False, "a whole number", field.name)
+            self._require(not isinstance(value, float) or math.isfinite(value), "a finite number", field.name)
+        for size in ("hidden_size", "num_layers"):
+            self._require(isinstance(value := getattr(self, size), int) and value >= 1, "a whole number of at least 1", size)
+        self._require(self.is_stacked or self.num_layers == 1, "1, it has no stack", "num_layers")
 
     @property
     def embedding_size(self) -> int:
@@ -57,8 +69,8 @@ class Network:
         """A layer with batch_first=True; `steps` is about how long the task's sequences are."""
         raise NotImplementedError
 
-    def begin_readout(self, readout: nn.Linear) -> None:
-        """Draws the first weights of the read-out's last map, where they are not torch's."""
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
+        """Draws the first weights of the read-out's last map, where for this task they are not torch's."""
 
     def groups(self, layer: Any) -> Iterable[Group]:
         """Parameters of the layer that are trained in their own way."""

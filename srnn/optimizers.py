@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from srnn.errors import one_of
 from srnn.network import Group
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
@@ -28,6 +29,8 @@ def make(
         decay = weight_decay if group.weight_decay is None else group.weight_decay
         rate = lr * group.rate
         kind = group.optimizer or name
+        if isinstance(kind, str) and kind not in OPTIMIZERS:
+            raise one_of("optimizer", kind, OPTIMIZERS)
         settings = {"params": list(group.parameters), "lr": rate, "peak_lr": rate}
         by_kind.setdefault(kind, []).append(settings | ({"weight_decay": decay} if isinstance(kind, str) else {}))
     return [

@@ -83,15 +83,14 @@ class Run:
                 raise SettingError(f"{name} must be positive; got {value}")
         if self.seed >= 2**63:
             raise SettingError(f"seed must be below 2**63, torch takes no larger one; got {self.seed}")
-        for width in (*self.readout, self.network.hidden_size, self.network.num_layers, *getattr(self.network, "mlp", ())):
-            _check_whole("hidden_size, num_layers and every width of mlp and readout", width, 1)
+        for width in self.readout:
+            _check_whole("every width of readout", width, 1)
         if not 0 <= self.dropout < 1:
             raise SettingError(f"dropout must be a probability below 1; got {self.dropout}")
         for kind, value, values in (
             ("optimizer", self.optimizer, OPTIMIZERS),
             ("schedule", self.schedule, SCHEDULES),
             ("select", self.select, SELECTS),
-            *([("optimizer", own, OPTIMIZERS)] if (own := getattr(self.network, "orthogonal_optimizer", None)) else []),
         ):
             if value not in values:
                 raise one_of(kind, value, values)

@@ -117,6 +117,8 @@ class Training:
         self.last_step = _last_step(run, self.updates_per_epoch)
         self.entry_every = run.eval_every or self.updates_per_epoch or 100
         self.position, self.best_weights = Position(), Tensors()
+        kept = self.model.state_dict().keys()
+        self.buffers = {name: buffer for name, buffer in self.model.named_buffers() if name in kept}
         self.buffers_before = Tensors()  # as they were before a forward pass whose update is not yet made
         self.last_evaluation: dict[str, Any] | None = None
         self.environment = records.environment() | {"data": self.task.data_digest}
@@ -164,7 +166,7 @@ class Training:
         torch.manual_seed(mix(run.seed, step, 1))  # for dropout; data are drawn from (seed, step)
         batch = self.task.batch(step, run.batch_size, run.seed).to(self.device)
         self.model.train()
-        self.buffers_before = {name: buffer.clone() for name, buffer in self.model.named_buffers()}
+        self.buffers_before = {name: buffer.clone() for name, buffer in self.buffers.items()}
         loss = self.task.loss(self.model(batch), batch)
         if not math.isfinite(loss.item()):
             raise DivergedError("a loss that is not finite")

@@ -22,7 +22,7 @@ from srnn.baselines.nru import NRU, NRUNetwork
 from srnn.baselines.rgd import RGD, CayleyDescent, RGDNetwork
 from srnn.baselines.scornn import SCORNNNetwork
 from srnn.baselines.urnn import URNN, URNNNetwork
-from srnn.errors import DtypeError, SettingError, ShapeError
+from srnn.errors import DeviceError, DtypeError, SettingError, ShapeError
 from srnn.folder import RunFolder, load_tensors
 from srnn.models import NETWORKS
 from srnn.network import Group, Network
@@ -197,7 +197,7 @@ def stack_loop(one: Callable[..., tuple[Tensor, Tensor]]) -> Callable[..., tuple
             y, h = one(part, layer.norms[k](x) if has_blocks else x, h)
             last.append(h)
             x = x + layer.mixes[k](y) if has_blocks else y
-            x = x + layer.feeds[k](x) if has_blocks and layer.has_feeds else x
+            x = x + layer.feeds[k](x) if has_blocks and layer.feeds is not None else x
         return x, torch.stack(last)
 
     return loop
@@ -372,14 +372,26 @@ def test_a_run_that_diverges_is_recorded_as_such(tmp_path: Path) -> None:
     assert "not finite" in record["ended_by"]
 
 
-@pytest.mark.parametrize("name", ["urnn", "rgd", "eurnn", "scornn", "exprnn", "nnrnn", "nru"])
-def test_gradients_are_finite_where_everything_is_zero(name: str) -> None:
-    layer: Any = NETWORKS[name](8).layer(C, 20)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        *((name, {}) for name in ("urnn", "rgd", "eurnn", "scornn", "exprnn", "nnrnn", "nru")),
+        ("urnn", {"factored": True}),
+        ("eurnn", {"factored": True}),
+    ],
+)
+def test_gradients_are_finite_where_everything_is_zero(name: str, settings: dict[str, Any]) -> None:
+    layer: Any = NETWORKS[name](8, **settings).layer(C, 20)
     with torch.no_grad():
-        layer.b.copy_(torch.linspace(-0.1, 0.1, 8)) if name != "nru" else layer.heads_map.bias.zero_()
+        if name == "nru":  # amounts that are not zero, of directions that are
+            layer.heads_map.bias.zero_()
+            layer.heads_map.weight.zero_()
+            layer.heads_map.bias[:8] = 1.0
+        else:
+            layer.b.copy_(torch.linspace(-0.1, 0.1, 8))
     state = tuple(torch.zeros_like(part) for part in parts(layer(torch.zeros(2, 1, C))[1]))
     layer(torch.zeros(2, 5, C), state if len(state) > 1 else state[0])[0].sum().backward()
-    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters() if parameter.grad is not None)
+    assert all(parameter.grad.abs().max() < 1e9 for parameter in layer.parameters() if parameter.grad is not None)
 
 
 # What the papers promise of W.
@@ -389,9 +401,18 @@ def distance_from_unitary(W: Tensor) -> float:
     return float((W.mH @ W - torch.eye(len(W), dtype=W.dtype)).abs().max())
 
 
+TRAINED: dict[str, dict[str, Any]] = {
+    "urnn": {},
+    "eurnn": {},
+    "rgd": {"scaled": True},
+    **{name: {"orthogonal_rate": 1.0} for name in ("scornn", "exprnn", "nnrnn")},
+}
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
+        *(pytest.param(name, {"hidden_size": 128, **way}, marks=pytest.mark.slow) for name, way in TRAINED.items()),
         ("urnn", {}),
         ("eurnn", {}),
         ("eurnn", {"capacity": 32}),
@@ -405,7 +426,8 @@ def distance_from_unitary(W: Tensor) -> float:
     ],
 )
 def test_the_matrix_stays_unitary_over_a_thousand_updates(name: str, settings: dict[str, Any], tmp_path: Path) -> None:
-    run = make_run("adding", name, hidden_size=32, length=6, batch_size=8, steps=1000, stop_below=0.0, **settings)
+    small: dict[str, Any] = {"hidden_size": 32, "length": 6, "batch_size": 8, "steps": 1000, "stop_below": 0.0}
+    run = make_run("adding", name, **(small | settings))
     training = Training(run, RunFolder(tmp_path / "run"), 1e9, ())
     layer = training.model.rnn
 
@@ -422,7 +444,7 @@ def test_the_matrix_stays_unitary_over_a_thousand_updates(name: str, settings: d
 
 
 @torch.no_grad()
-def test_a_wide_eurnn_reaches_every_angle_and_a_product_of_rotations_is_one() -> None:
+def test_a_wide_eurnn_mixes_every_unit_with_every_other() -> None:
     layer = EURNN(2, 16, capacity=16).double()
     W = layer.matrix().detach()
     assert distance_from_unitary(W) < 1e-12
@@ -502,13 +524,65 @@ def test_batch_norm_of_indrnn_uses_what_it_has_seen_in_evaluation() -> None:
 # How they begin.
 
 
+# By parameter: the largest of what is uniform, or the standard deviation of what is normal, with 16 inputs and 512 units.
+BEGINNINGS: dict[str, dict[str, tuple[str, float]]] = {
+    "urnn": {
+        "V": ("uniform", math.sqrt(6 / (16 + 1024))),
+        "h0": ("uniform", math.sqrt(1.5 / 512)),
+        "theta": ("uniform", math.pi),
+        "v": ("uniform", 1.0),
+        "b": ("constant", 0.0),
+    },
+    "rgd": {"V": ("uniform", math.sqrt(6 / (16 + 1024))), "h0": ("uniform", math.sqrt(1.5 / 512)), "b": ("constant", 0.0)},
+    "eurnn": {
+        "V": ("uniform", 0.01),
+        "theta": ("uniform", math.pi),
+        "phi": ("uniform", math.pi),
+        "omega": ("uniform", math.pi),
+        "b": ("constant", 0.0),
+    },
+    "scornn": {"V": ("uniform", 0.01), "b": ("constant", 0.0)},
+    "exprnn": {"V": ("normal", math.sqrt(2 / 16)), "b": ("uniform", 0.01)},
+    "nnrnn": {
+        "V": ("normal", math.sqrt(2 / (16 + 512))),
+        "b": ("uniform", 0.01),
+        "gamma": ("constant", 1.0),
+        "T": ("constant", 0.0),
+        "alpha": ("uniform", 2 * math.pi),
+    },
+    "nru": {"state.weight": ("uniform", (16 + 512 + 256) ** -0.5), "heads_map.weight": ("uniform", (512 + 256) ** -0.5)},
+    "indrnn": {
+        "inputs.0.weight": ("uniform", math.sqrt(6 / (1 + 64) / 16)),
+        "inputs.1.weight": ("uniform", math.sqrt(6 / (1 + 64) / 512)),
+        "inputs.0.bias": ("constant", 0.0),
+        "u.0": ("uniform", 2 ** (1 / 100)),
+    },
+    "lru": {
+        "layers.0.B": ("normal", math.sqrt(1 / 2 / 512)),
+        "layers.0.C": ("normal", math.sqrt(1 / 512)),
+        "layers.0.D": ("normal", 1.0),
+    },
+}
+
+
 @torch.no_grad()
-def test_the_networks_begin_as_their_papers_say() -> None:
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_the_networks_begin_as_their_papers_say(name: str) -> None:
+    drawn = dict(NETWORKS[name](512).layer(16, 100).named_parameters())
+    for parameter, (law, size) in BEGINNINGS[name].items():
+        values = drawn[parameter]
+        if law == "uniform":
+            assert 0.97 * size < float(values.abs().max()) <= size * (1 + 1e-6), parameter
+            assert float(values.abs().mean()) == pytest.approx(size / 2, rel=0.1), parameter
+        elif law == "normal":
+            assert float(values.std()) == pytest.approx(size, rel=0.1), parameter
+        else:
+            assert bool((values == size).all()), parameter
+
+
+@torch.no_grad()
+def test_eigenvalues_begin_where_they_should() -> None:
     n = 512
-    urnn = URNN(2, n)
-    assert urnn.h0 is not None
-    assert float(urnn.h0.square().sum()) == pytest.approx(1.0, rel=0.15)
-    assert 3.1 < float(urnn.theta.abs().max()) <= math.pi
     lru = LRU(16, n, radii=(0.5, 0.8), largest_angle=0.3)
     L = lru.eigenvalues()
     assert 0.5 <= float(L.abs().min()) < 0.52
@@ -522,10 +596,16 @@ def test_the_networks_begin_as_their_papers_say() -> None:
         blocks = A[torch.arange(0, n, 2), torch.arange(1, n, 2)]
         assert float(A.abs().sum()) == pytest.approx(2 * float(blocks.abs().sum()), rel=1e-5)  # nothing but blocks
         assert 0.95 * most < float(blocks.abs().max()) <= most
-    nn_rnn: Any = NNRNNNetwork(n).layer(2, 20)
-    assert float(nn_rnn.T.abs().max()) == 0
-    assert bool((nn_rnn.gamma == 1).all())
-    assert distance_from_unitary(nn_rnn.matrix()) < 1e-4
+    assert distance_from_unitary(NNRNNNetwork(n).layer(2, 20).matrix()) < 1e-4  # type: ignore[operator]
+    scornn: Any = SCORNNNetwork(n).layer(2, 20)
+    assert float(scornn.D.sum()) == 0  # half of them -1
+    assert float(torch.linalg.eigvals(scornn.matrix() * scornn.D).real.min()) > -1e-4  # the right half of the circle
+    last: Any = IndRNNNetwork(n, input_std=0.05).layer(16, 100)
+    assert float(last.u[-1].min()) > 2 ** (-1 / 100)
+    assert float(last.inputs[0].weight.std()) == pytest.approx(0.05, rel=0.1)
+    moved: Any = EXPRNNNetwork(16, rebase_every=9).layer(2, 20)
+    assert float(moved.A.above.abs().max()) == 0
+    assert float((moved.matrix() - torch.eye(16)).abs().max()) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -542,7 +622,7 @@ def test_the_networks_begin_as_their_papers_say() -> None:
 def test_the_read_out_begins_as_the_network_asks(name: str, weight: float, bias: float | None) -> None:
     network = NETWORKS[name](128)
     readout = nn.Linear(network.output_size(2), 40)
-    network.begin_readout(readout)
+    network.begin_readout(readout, "adding")
     assert 0.98 * weight < float(readout.weight.abs().max()) <= weight
     if bias is not None:
         assert bool((readout.bias == bias).all())
@@ -672,6 +752,55 @@ def test_parameters_are_trained_as_their_group_says() -> None:
     ]
     assert [(group["params"], group["lr"]) for group in other.param_groups] == [([c], pytest.approx(0.02))]
     assert [len(optimizers.make([a], [], name, 0.1, 0.0, 0.9)) for name in optimizers.OPTIMIZERS] == [1] * 4
+    with pytest.raises(SettingError, match="no optimizer is called 'lion'; there are rmsprop, adam, adamw, sgd"):
+        optimizers.make([a], [Group([a], optimizer="lion")], "sgd", 0.1, 0.0, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [
+        (SCORNNNetwork(8, orthogonal_rate=0.3, orthogonal_optimizer="adam"), [({"A.above"}, 0.3, "adam", 0.0, True)]),
+        (EXPRNNNetwork(8, orthogonal_rate=0.2), [({"A.above"}, 0.2, None, 0.0, True)]),
+        (
+            NNRNNNetwork(8, orthogonal_rate=0.2, triangle_decay=0.4),
+            [({"A.above"}, 0.2, None, 0.0, True), ({"T"}, 1.0, None, 0.4, True)],
+        ),
+        (IndRNNNetwork(8, layer_norm="layer"), [(
+            {"u.0", "u.1", "inputs.0.bias", "inputs.1.bias", *(f"norms.{k}.{p}" for k in (0, 1) for p in ("weight", "bias"))},
+            1.0, None, 0.0, True,
+        )]),
+        (
+            LRUNetwork(8, 2, eigenvalue_rate=0.25),
+            [({f"layers.{k}.{name}" for k in (0, 1) for name in ("nu", "theta", "gamma", "B")}, 0.25, None, 0.0, True)],
+        ),
+        *((kind(8), []) for kind in (URNNNetwork, EURNNNetwork, NRUNetwork, MinGRUNetwork)),
+    ],
+)  # fmt: skip
+def test_networks_ask_for_their_groups(network: Network, expected: list[Any]) -> None:
+    layer = network.layer(C, 20)
+    names = {id(parameter): name for name, parameter in layer.named_parameters()}
+    got = [
+        (
+            {names[id(parameter)] for parameter in group.parameters},
+            group.rate,
+            group.optimizer,
+            group.weight_decay,
+            group.is_clipped,
+        )
+        for group in network.groups(layer)
+    ]
+    assert got == expected
+
+
+def test_rgd_asks_for_steps_along_the_group_alone_for_w() -> None:
+    layer = RGDNetwork(8).layer(C, 20)
+    (group,) = RGDNetwork(8, unitary_rate=0.5, scaled=True).groups(layer)  # type: ignore[arg-type]
+    assert [parameter.shape for parameter in group.parameters] == [(2, 8, 8)]
+    assert (group.rate, group.is_clipped) == (0.5, False)
+    assert callable(group.optimizer)
+    descent = group.optimizer([{"params": group.parameters}], lr=0.1)
+    assert isinstance(descent, CayleyDescent)
+    assert descent.defaults["is_scaled"] is True
 
 
 def test_the_penalty_is_trained_on_and_not_shown(tmp_path: Path) -> None:
@@ -719,10 +848,24 @@ def test_what_is_not_clipped_keeps_its_gradient(tmp_path: Path) -> None:
             "nru: memory_size must be heads (3) times the square of a whole number; got 100",
         ),
         ("nru", {"heads": 0}, "nru: heads must be 1 or more; got 0"),
-        ("scornn", {"rho": 129}, "scornn: rho must be from 0 to 128; got 129"),
+        *(
+            ("scornn", {"rho": rho}, f"scornn: rho must be a whole number from 0 to 128; got {rho!r}")
+            for rho in (129, "a", 0.5, True)
+        ),
+        ("nru", {"head_scale": math.nan}, "nru: head_scale must be a finite number; got nan"),
+        ("exprnn", {"rebase_every": True}, "exprnn: rebase_every must be a whole number; got True"),
+        (
+            "exprnn",
+            {"orthogonal_optimizer": {1: 2}},
+            "exprnn: orthogonal_optimizer must be one of rmsprop, adam, adamw, sgd; got {1: 2}",
+        ),
+        ("eurnn", {"style": "fft", "capacity": 4}, "eurnn: capacity must be left alone with style fft"),
+        ("indrnn", {"growth": 1e9}, "indrnn: growth must be from 1 to a million; got 1000000000.0"),
+        ("lru", {"radii": ("a", "b")}, "lru: radii must be two numbers"),
+        ("urnn", {"hidden_size": 0}, "urnn: hidden_size must be a whole number of at least 1; got 0"),
         ("exprnn", {"angles": "cayly"}, "exprnn: angles must be one of henaff, cayley; got 'cayly'"),
         ("exprnn", {"rebase_every": -1}, "exprnn: rebase_every must be 0 or a number of updates; got -1"),
-        ("indrnn", {"growth": 0.5}, "indrnn: growth must be 1 or more; got 0.5"),
+        ("indrnn", {"growth": 0.5}, "indrnn: growth must be from 1 to a million; got 0.5"),
         ("indrnn", {"layer_norm": "group"}, "indrnn: layer_norm must be one of none, batch, layer; got 'group'"),
         ("lru", {"radii": (0.5, 1.0)}, "lru: radii must be two numbers, 0 <= least < most < 1"),
         ("rgd", {"unitary_rate": 0.0}, "rgd: unitary_rate must be positive; got 0.0"),
@@ -730,7 +873,7 @@ def test_what_is_not_clipped_keeps_its_gradient(tmp_path: Path) -> None:
             (name, {"num_layers": 2}, f"{name}: num_layers must be 1, it has no stack; got 2")
             for name in ("urnn", "nru", "rgd")
         ),
-        ("scornn", {"orthogonal_optimizer": "lion"}, "no optimizer is called 'lion'"),
+        ("scornn", {"orthogonal_optimizer": "lion"}, "scornn: orthogonal_optimizer must be one of rmsprop, adam, adamw, sgd"),
         ("gru", {"capacity": 4}, "neither the task adding nor the network gru has a setting 'capacity'"),
         ("gru", {"alpha": 1.0}, "alpha must be from 0 to below 1; got 1.0"),
         ("gru", {"decay_every": 0}, "decay_every must be a whole number of at least 1; got 0"),
@@ -745,13 +888,50 @@ def test_settings_that_cannot_be_are_one_line(name: str, settings: dict[str, Any
 
 def test_wrong_tensors_are_named() -> None:
     layer = URNN(C, 8, batch_first=True)
+    x = torch.randn(2, 5, 3)
+    with pytest.raises(
+        DtypeError, match=r"hx must be torch\.complex64 to go with input of torch\.float32; got torch\.complex128"
+    ):
+        layer(x, torch.zeros(1, 2, 8, dtype=torch.complex128))
+    with pytest.raises(DeviceError, match="hx must be on cpu, as input is; got meta"):
+        layer(x, torch.zeros(1, 2, 8, dtype=torch.complex64, device="meta"))
+    with pytest.raises(DtypeError, match=r"this network takes float32 or float64; got torch\.bfloat16"):
+        MinGRUNetwork(8).layer(C, 5).bfloat16()(x.bfloat16())
     with pytest.raises(ShapeError, match=r"input must be \[batch, time, 3\], or \[time, 3\] for one sequence; got \(2, 5, 4\)"):
         layer(torch.randn(2, 5, 4))
     with pytest.raises(ShapeError, match=r"hx must be \(1, 2, 8\) to go with input of shape \(2, 5, 3\); got \(2, 8\)"):
         layer(torch.randn(2, 5, 3), torch.zeros(2, 8, dtype=torch.complex64))
-    with pytest.raises(DtypeError, match=r"hx must be complex; got torch\.float32"):
+    with pytest.raises(DtypeError, match=r"hx must be torch\.complex64 to go with input of torch\.float32; got torch\.float32"):
         layer(torch.randn(2, 5, 3), torch.zeros(1, 2, 8))
     with pytest.raises(DtypeError, match=r"input must be torch\.float32, as the parameters are; got torch\.float64"):
         layer(torch.randn(2, 5, 3, dtype=torch.float64))
     with pytest.raises(ShapeError, match=r"hx must be \(1, 2, 8\) and \(1, 2, 256\)"):
         NRU(C, 8, batch_first=True)(torch.randn(2, 5, 3), torch.zeros(1, 2, 8))
+
+
+# Whether they learn: the updates are those of the table in docs/networks.md, and a network may need twice as many.
+
+
+def learning() -> list[tuple[str, str, int]]:
+    page = (Path(__file__).parents[1] / "docs" / "networks.md").read_text(encoding="utf-8")
+    section = page.split("## Whether they learn")[1].split("## ")[0]
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
+    assert [row[0] for row in rows] == sorted(NETWORKS)
+    assert all(row[3] for row in rows if "-" in row[1:3])  # with the reason
+    return [(row[0], task, int(row[k])) for row in rows for k, task in ((1, "adding"), (2, "copy")) if row[k] != "-"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "task", "updates"), learning(), ids=lambda value: str(value))
+def test_networks_learn(name: str, task: str, updates: int, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"lr": 1e-3, "clip": 1.0} if name == "rnn" else {"lr": 3e-3}
+    sizes: dict[str, Any] = {"length": 50 if task == "adding" else 20, "hidden_size": 64, "batch_size": 32}
+    run = make_run(task, name, optimizer="adam", steps=2 * updates, stop_below=None, **sizes, **how)
+    training = Training(run, RunFolder(tmp_path / "run"), 1e9, ())
+    goal = 0.08 if task == "adding" else run.task.guesser / 2
+    for _ in range(2 * updates):
+        training._update(*training._forward())
+        recent = training.position.recent[-50:]
+        if len(recent) == 50 and sum(recent) / 50 < goal:
+            return
+    pytest.fail(f"{name}: mean loss {sum(recent) / 50:.3f} after {2 * updates} updates; wanted below {goal:.3f}")

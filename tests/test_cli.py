@@ -274,7 +274,7 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
         ("train copy --set recipe=ours", "--set takes NAME=VALUE, with the name of a setting; got 'recipe=ours'"),
         ("train copy --set a={[]:1}", "has a setting 'a'"),
         ("train copy --eval-every 0", "eval_every must be a whole number of at least 1; got 0"),
-        ("train copy --mlp 0", "every width of mlp and readout must be a whole number of at least 1; got 0"),
+        ("train copy --mlp 0", "srnn: mlp must be widths of at least 1, such as 32,32; got (0,)"),
         ("train copy --seed -1", "seed must be a whole number of at least 0; got -1"),
         ("train copy --lr inf", "lr must be a finite number; got inf"),
         ("train copy --threads 99999999999", "threads must be at most 1024"),
@@ -408,6 +408,10 @@ def test_info_counts_every_network_stored_and_free(run: Run) -> None:
     assert rows["nnrnn"] == ["16,833", "16,833", "16,704", "49,857"]
     assert rows["urnn"][-1] == "2,305"
     assert {"lru", "mingru", "srnn"} <= rows.keys()
+    assert "left out: nnrnn: hidden_size must be even; got 7" in run("info", "--hidden-size", "7")[1]
+    assert (
+        json.loads(run("info", "urnn", "--task", "copy", "--json")[1])["counts"][0]["parameters"] == 6_410
+    )  # without embedding
     found = json.loads(run("info", "--json")[1])["counts"]
     assert {row["network"] for row in found} == set(NETWORKS)
     by_variant = {(row["network"], row["variant"]): row for row in found}

@@ -181,7 +181,7 @@ def test_a_wrong_name_is_answered_with_the_right_ones(call: tuple[str, ...], sai
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
         ({"hidden_size": 0}, "must be a whole number of at least 1; got 0"),
         ({"readout": (4, 0)}, "must be a whole number of at least 1; got 0"),
-        ({"mlp": (0,)}, "must be a whole number of at least 1; got 0"),
+        ({"mlp": (0,)}, "srnn: mlp must be widths of at least 1"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"seed": 2**64}, "seed must be below"),
         ({"dropout": 1.0}, "dropout must be a probability below 1"),

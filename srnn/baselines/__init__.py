@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from srnn.errors import DtypeError, ShapeError
+from srnn.errors import DeviceError, DtypeError, ShapeError
 
 State = Any  # a tensor [layers, N, H], or a tuple of such
 
@@ -51,6 +51,8 @@ class Recurrent(nn.Module):
             )
         if input.dtype != (dtype := next(self.parameters()).dtype):
             raise DtypeError(f"input must be {dtype}, as the parameters are; got {input.dtype}")
+        if dtype not in (torch.float32, torch.float64):
+            raise DtypeError(f"this network takes float32 or float64; got {dtype}")
         alone = input.dim() == 2
         x = input[None] if alone else input if self.batch_first else input.transpose(0, 1)
         if hx is not None:
@@ -61,8 +63,12 @@ class Recurrent(nn.Module):
                 raise ShapeError(
                     f"hx must be {_said(expected)} to go with input of shape {tuple(input.shape)}; got {_said(got)}"
                 )
-            if any(part.is_complex() is not self.state_is_complex for part in parts):
-                raise DtypeError(f"hx must be {'complex' if self.state_is_complex else 'real'}; got {parts[0].dtype}")
+            wanted = dtype.to_complex() if self.state_is_complex else dtype
+            for part in parts:
+                if part.dtype != wanted:
+                    raise DtypeError(f"hx must be {wanted} to go with input of {dtype}; got {part.dtype}")
+                if part.device != input.device:
+                    raise DeviceError(f"hx must be on {input.device}, as input is; got {part.device}")
             hx = _each(lambda part: part.unsqueeze(1), hx) if alone else hx
         output, h_n = self.scan(x, hx)
         if alone:

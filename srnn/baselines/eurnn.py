@@ -9,7 +9,8 @@ modReLU, and its flag for a real state has no effect.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -87,19 +88,21 @@ class EURNNNetwork(Network):
     factored: bool = False
 
     name = "eurnn"
+    is_stacked = False
     recipes = {
         "own": {
-            "copy": {"embed": False, "hidden_size": 512, "batch_size": 128, "steps": 10_000},
-            "pmnist": {"hidden_size": 1024, "lr": 1e-4, "batch_size": 128, "steps": 20_000, "epochs": None},
+            "copy": {"embed": False, "batch_size": 128, "steps": 10_000},
+            "pmnist": {"hidden_size": 512, "lr": 1e-4, "batch_size": 128, "steps": 20_000, "epochs": None},
         },
     }
 
     def __post_init__(self) -> None:
-        self._require(self.num_layers == 1, "1, it has no stack", "num_layers")
+        super().__post_init__()
         self._require(self.style in STYLES, f"one of {', '.join(STYLES)}", "style")
         if self.style == "fft":
             is_power = self.hidden_size > 1 and self.hidden_size & (self.hidden_size - 1) == 0
             self._require(is_power, "a power of two for style fft", "hidden_size")
+            self._require(self.capacity == 2, "left alone with style fft, which has log2(hidden_size) layers", "capacity")
         else:
             self._require(self.hidden_size % 2 == 0, "even for style tunable", "hidden_size")
             even = self.capacity % 2 == 0 and 2 <= self.capacity <= self.hidden_size
@@ -109,8 +112,12 @@ class EURNNNetwork(Network):
         how = {"style": self.style, "capacity": self.capacity, "factored": self.factored}
         return EURNN(input_size, self.hidden_size, batch_first=True, **how)  # type: ignore[arg-type]
 
-    def begin_readout(self, readout: nn.Linear) -> None:
-        nn.init.xavier_uniform_(
-            readout.weight
-        )  # DEVIATION: the released code bounds by the inputs of the layer, not by its own
+    def variants(self) -> Mapping[str, Network]:
+        full = {f"{self.hidden_size} layers": replace(self, style="tunable", capacity=self.hidden_size)}
+        fft = {} if self.hidden_size & (self.hidden_size - 1) else {"fft": replace(self, style="fft", capacity=2)}
+        return {"": self, **fft, **full}
+
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
+        # DEVIATION: the released code bounds the weights by the number of the layer's inputs, not of its units.
+        nn.init.xavier_uniform_(readout.weight)
         nn.init.constant_(readout.bias, 0.01)

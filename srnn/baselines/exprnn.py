@@ -2,9 +2,9 @@
 
     h_t = modReLU(x_t V + h_{t-1} W; b),    W = B exp(A),    A = -A^T
 
-expRNN has B = I for ever. With `rebase_every` = K it is dtriv-K: every K updates B becomes W, and A zero again, so that the map
-never strays far from where its derivative is simple. A has a learning rate of its own. The published scores on permuted MNIST
-chose their epoch on the test images.
+expRNN has B = I for ever. With `rebase_every` = K it is dtriv-K: at the start and every K updates B becomes W, and A zero, so
+that the map never strays far from where its derivative is simple; a K beyond the end of the run is dtriv-infinity. A has a
+learning rate of its own. The published scores on permuted MNIST chose their epoch on the test images.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from srnn.baselines import uniform
 from srnn.baselines.modrelu import ANGLES, ModReLU, Skew, nearer
 from srnn.network import Group, Network
+from srnn.optimizers import OPTIMIZERS
 
 
 class EXPRNN(ModReLU):
@@ -31,6 +32,8 @@ class EXPRNN(ModReLU):
         self.b = uniform(hidden_size, bound=0.01)
         self.A = Skew(hidden_size, angles)
         self.register_buffer("B", torch.eye(hidden_size) if moves else None)
+        if moves:
+            self.rebase()
 
     def matrix(self) -> Tensor:
         W = torch.matrix_exp(self.A())
@@ -57,6 +60,7 @@ class EXPRNNNetwork(Network):
     orthogonal_optimizer: str | None = None
 
     name = "exprnn"
+    is_stacked = False
     recipes = {
         "paper": {"pmnist": {"angles": "cayley"}, "bigpmnist": {"angles": "cayley"}},
         "own": {
@@ -74,9 +78,13 @@ class EXPRNNNetwork(Network):
     }
 
     def __post_init__(self) -> None:
-        self._require(self.num_layers == 1, "1, it has no stack", "num_layers")
+        super().__post_init__()
         self._require(self.angles in ANGLES, f"one of {', '.join(ANGLES)}", "angles")
         self._require(self.rebase_every >= 0, "0 or a number of updates", "rebase_every")
+        optimizer = self.orthogonal_optimizer
+        self._require(
+            optimizer is None or optimizer in tuple(OPTIMIZERS), f"one of {', '.join(OPTIMIZERS)}", "orthogonal_optimizer"
+        )
         self._require(self.orthogonal_rate > 0, "positive", "orthogonal_rate")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
@@ -84,6 +92,11 @@ class EXPRNNNetwork(Network):
 
     def groups(self, layer: EXPRNN) -> Iterable[Group]:
         return [Group([layer.A.above], rate=self.orthogonal_rate, optimizer=self.orthogonal_optimizer, weight_decay=0.0)]
+
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
+        if task == "copy":
+            nn.init.kaiming_normal_(readout.weight, nonlinearity="relu")
+            nn.init.zeros_(readout.bias)
 
     def after_update(self, layer: EXPRNN, update: int) -> Iterable[nn.Parameter]:
         if not self.rebase_every or update % self.rebase_every:

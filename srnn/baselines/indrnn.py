@@ -21,7 +21,7 @@ NORMS = ("none", "batch", "layer")
 
 
 class IndRNN(Recurrent):
-    """bound: the largest |u|. norm, dropout: after each layer but the last, and of the norm after that one too."""
+    """bound: the largest |u|. input_std: of the first input weights, 0: Kaiming's. norm: after each layer. dropout: between."""
 
     def __init__(
         self,
@@ -33,12 +33,13 @@ class IndRNN(Recurrent):
         remembers: bool = True,
         norm: str = "none",
         dropout: float = 0.0,
+        input_std: float = 0.0,
         batch_first: bool = False,
     ) -> None:
         super().__init__(input_size, hidden_size, num_layers, batch_first=batch_first)
         self.bound, self.dropout = bound, dropout
         widths = [input_size, *[hidden_size] * (num_layers - 1)]
-        self.inputs = nn.ModuleList(_linear(width, hidden_size) for width in widths)
+        self.inputs = nn.ModuleList(_linear(width, hidden_size, input_std) for width in widths)
         self.u = nn.ParameterList(torch.empty(hidden_size).uniform_(0, bound) for _ in widths)
         if remembers:
             nn.init.uniform_(self.u[-1], 1 / bound, bound)
@@ -62,9 +63,12 @@ class IndRNN(Recurrent):
             u.clamp_(-self.bound, self.bound)
 
 
-def _linear(m: int, n: int) -> nn.Linear:
+def _linear(m: int, n: int, std: float) -> nn.Linear:
     linear = nn.Linear(m, n)
-    nn.init.kaiming_uniform_(linear.weight, a=8)
+    if std:
+        nn.init.normal_(linear.weight, std=std)
+    else:
+        nn.init.kaiming_uniform_(linear.weight, a=8)
     nn.init.zeros_(linear.bias)
     return linear
 
@@ -74,6 +78,7 @@ class IndRNNNetwork(Network):
     """growth: g. remembers: the last layer begins with units that keep what they have, for answers after the last step.
 
     layer_norm: "none", "batch" or "layer", after each layer. layer_dropout: between layers, the same units at every step.
+    input_std: of the first input weights; 0 is uniform as Kaiming's with a slope of 8.
     """
 
     num_layers: int = 2
@@ -81,12 +86,15 @@ class IndRNNNetwork(Network):
     remembers: bool = True
     layer_norm: str = "none"
     layer_dropout: float = 0.0
+    input_std: float = 0.0
 
     name = "indrnn"
     recipes = {
         "paper": {"copy": {"remembers": False}, "speech": {"remembers": False}},
         "own": {
+            # DEVIATION: gradients are cut in the parameters, in the released code inside of the layer.
             "adding": {
+                "input_std": 0.001,
                 "optimizer": "adam",
                 "lr": 2e-4,
                 "batch_size": 32,
@@ -109,7 +117,9 @@ class IndRNNNetwork(Network):
     }
 
     def __post_init__(self) -> None:
-        self._require(self.growth >= 1, "1 or more", "growth")
+        super().__post_init__()
+        self._require(1 <= self.growth <= 1e6, "from 1 to a million", "growth")
+        self._require(self.input_std >= 0, "0 or more", "input_std")
         self._require(self.layer_norm in NORMS, f"one of {', '.join(NORMS)}", "layer_norm")
         self._require(0 <= self.layer_dropout < 1, "a probability below 1", "layer_dropout")
 
@@ -122,17 +132,19 @@ class IndRNNNetwork(Network):
             remembers=self.remembers,
             norm=self.layer_norm,
             dropout=self.layer_dropout,
+            input_std=self.input_std,
             batch_first=True,
         )
 
     def groups(self, layer: IndRNN) -> Iterable[Group]:
         biases = [parameter for name, parameter in layer.inputs.named_parameters() if name.endswith("bias")]
-        return [Group([*layer.u, *biases], weight_decay=0.0)]
+        # DEVIATION: the read-out's bias is decayed with its weights.
+        return [Group([*layer.u, *biases, *layer.norms.parameters()], weight_decay=0.0)]
 
     def after_update(self, layer: IndRNN, update: int) -> Iterable[nn.Parameter]:
         layer.confine()
         return []
 
-    def begin_readout(self, readout: nn.Linear) -> None:
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
         nn.init.kaiming_normal_(readout.weight)
         nn.init.zeros_(readout.bias)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from srnn.baselines import Recurrent
 from srnn.baselines.stack import Bare, Stack
-from srnn.kernels.linear import halves
+from srnn.kernels.linear import halves, linear_scan
 from srnn.network import Group, Network
 
 
@@ -53,7 +53,7 @@ class LRU(Recurrent):
     def scan(self, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor]:
         gain = self.gamma.exp().repeat(2)
         s0 = x.new_zeros(len(x), 2 * self.hidden_size) if hx is None else halves(hx[0])
-        s = torch.ops.srnn.linear_scan(x @ (self.B * gain), halves(self.eigenvalues()), s0, "complex")
+        s = linear_scan(x @ (self.B * gain), halves(self.eigenvalues()), s0, "complex")
         # Re(s C) = Re s Re C - Im s Im C; the sign is part of the lower half of C.
         y = s @ self.C + self.D * x
         last = s[:, -1] if s.shape[1] else s0
@@ -94,7 +94,9 @@ class LRUNetwork(Network):
     }
 
     def __post_init__(self) -> None:
-        fits = len(self.radii) == 2 and 0 <= self.radii[0] < self.radii[1] < 1
+        super().__post_init__()
+        numbers = len(self.radii) == 2 and all(isinstance(radius, int | float) for radius in self.radii)
+        fits = numbers and 0 <= self.radii[0] < self.radii[1] < 1
         self._require(fits, "two numbers, 0 <= least < most < 1: at 1 the input's gain would be 0", "radii")
         self._require(self.largest_angle > 0, "positive", "largest_angle")
         self._require(self.eigenvalue_rate > 0, "positive", "eigenvalue_rate")

@@ -29,7 +29,7 @@ class NNRNN(ModReLU):
         super().__init__(input_size, hidden_size, batch_first=batch_first)
         nn.init.xavier_normal_(self.V)
         self.b = uniform(hidden_size, bound=0.01)
-        self.A = Skew(hidden_size, angles)
+        self.A = Skew(hidden_size, angles)  # DEVIATION: the released code means "henaff" from -pi to 0, and uses neither
         self.gamma = nn.Parameter(torch.ones(hidden_size // 2))
         self.alpha = nn.Parameter(torch.empty(hidden_size // 2).uniform_(0, 2 * math.pi))
         rows, columns = torch.triu_indices(hidden_size, hidden_size, 1)
@@ -60,6 +60,7 @@ class NNRNNNetwork(Network):
     triangle_decay: float = 1e-4
 
     name = "nnrnn"
+    is_stacked = False
     authors_counts = {"": 49_857}
     recipes = {
         "paper": {"": {"alpha": 0.99}},
@@ -68,10 +69,12 @@ class NNRNNNetwork(Network):
             "copy": {
                 "embed": False,
                 "batch_size": 10,
+                "steps": 1500,
                 "lr": 5e-4,
                 "orthogonal_rate": 2e-3,  # 1e-6 for A
                 "triangle_decay": 1e-6,
             },
+            # DEVIATION: its script for adding has 20 steps and batches of 1.
             "adding": {"lr": 2e-4, "orthogonal_rate": 0.1, "triangle_decay": 1e-5, "angles": "cayley"},
             "pmnist": {
                 "hidden_size": 512,
@@ -86,7 +89,7 @@ class NNRNNNetwork(Network):
     }
 
     def __post_init__(self) -> None:
-        self._require(self.num_layers == 1, "1, it has no stack", "num_layers")
+        super().__post_init__()
         self._require(self.hidden_size % 2 == 0, "even", "hidden_size")
         self._require(self.angles in ANGLES, f"one of {', '.join(ANGLES)}", "angles")
         for name in ("delta", "triangle_decay"):
@@ -105,5 +108,6 @@ class NNRNNNetwork(Network):
     def penalty(self, layer: NNRNN) -> Tensor | None:
         return self.delta * (layer.gamma - 1).square().sum() if self.delta else None
 
-    def begin_readout(self, readout: nn.Linear) -> None:
-        nn.init.xavier_normal_(readout.weight)
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
+        if task in ("copy", "adding"):
+            nn.init.xavier_normal_(readout.weight)

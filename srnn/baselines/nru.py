@@ -79,10 +79,10 @@ class NRU(Recurrent):
 
 def _direct(v: Tensor) -> tuple[Tensor, Tensor]:
     """v over its L5 norm, along the last dimension, and the norm; 0 stays 0, and no power overflows."""
-    largest = v.detach().abs().amax(dim=-1, keepdim=True) + 1e-6
+    largest = v.detach().abs().amax(dim=-1, keepdim=True).clamp_min(1e-6)  # below that v is not stretched to length 1
     v = v / largest
     square = v * v
-    factor = (square * square * v.abs()).sum(dim=-1, keepdim=True).add(1e-12).pow(-0.2)
+    factor = (square * square * v.abs()).sum(dim=-1, keepdim=True).clamp_min(1).pow(-0.2)
     return v * factor, largest / factor.detach()
 
 
@@ -96,6 +96,7 @@ class NRUNetwork(Network):
     head_scale: float = 1.0
 
     name = "nru"
+    is_stacked = False
     authors_counts = {"": 102_025}
     recipes = {
         "paper": {"": {"optimizer": "adam", "clip": 1.0}},
@@ -106,7 +107,7 @@ class NRUNetwork(Network):
     }
 
     def __post_init__(self) -> None:
-        self._require(self.num_layers == 1, "1, it has no stack", "num_layers")
+        super().__post_init__()
         self._require(self.heads >= 1, "1 or more", "heads")
         ratio = self.memory_size // self.heads
         square = self.memory_size > 0 and ratio * self.heads == self.memory_size and math.isqrt(ratio) ** 2 == ratio
@@ -123,6 +124,6 @@ class NRUNetwork(Network):
             batch_first=True,
         )
 
-    def begin_readout(self, readout: nn.Linear) -> None:
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
         nn.init.xavier_normal_(readout.weight)
         nn.init.zeros_(readout.bias)

@@ -71,6 +71,7 @@ class RGDNetwork(Network):
     scaled: bool = False
 
     name = "rgd"
+    is_stacked = False
     recipes = {
         "own": {
             "copy": {"embed": False, "steps": 10_000},
@@ -87,7 +88,7 @@ class RGDNetwork(Network):
     }
 
     def __post_init__(self) -> None:
-        self._require(self.num_layers == 1, "1, it has no stack", "num_layers")
+        super().__post_init__()
         self._require(self.unitary_rate > 0, "positive", "unitary_rate")
 
     def output_size(self, input_size: int) -> int:
@@ -103,6 +104,6 @@ class RGDNetwork(Network):
     def free_parameters(self, layer: nn.Module) -> int:
         return super().free_parameters(layer) - self.hidden_size**2  # the unitary group has n^2 dimensions
 
-    def begin_readout(self, readout: nn.Linear) -> None:
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
         nn.init.xavier_uniform_(readout.weight)
         nn.init.zeros_(readout.bias)

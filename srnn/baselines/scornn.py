@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from srnn.baselines import uniform
 from srnn.baselines.modrelu import ModReLU, Skew
 from srnn.network import Group, Network
+from srnn.optimizers import OPTIMIZERS
 
 
 class SCORNN(ModReLU):
@@ -44,6 +45,7 @@ class SCORNNNetwork(Network):
     orthogonal_optimizer: str | None = None
 
     name = "scornn"
+    is_stacked = False
     recipes = {
         "own": {
             "copy": {"embed": False, "hidden_size": 190, "steps": 10_000},
@@ -54,8 +56,13 @@ class SCORNNNetwork(Network):
     }
 
     def __post_init__(self) -> None:
-        self._require(self.num_layers == 1, "1, it has no stack", "num_layers")
-        self._require(self.rho is None or 0 <= self.rho <= self.hidden_size, f"from 0 to {self.hidden_size}", "rho")
+        super().__post_init__()
+        fits = self.rho is None or (type(self.rho) is int and 0 <= self.rho <= self.hidden_size)
+        self._require(fits, f"a whole number from 0 to {self.hidden_size}", "rho")
+        optimizer = self.orthogonal_optimizer
+        self._require(
+            optimizer is None or optimizer in tuple(OPTIMIZERS), f"one of {', '.join(OPTIMIZERS)}", "orthogonal_optimizer"
+        )
         self._require(self.orthogonal_rate > 0, "positive", "orthogonal_rate")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
@@ -65,6 +72,6 @@ class SCORNNNetwork(Network):
     def groups(self, layer: SCORNN) -> Iterable[Group]:
         return [Group([layer.A.above], rate=self.orthogonal_rate, optimizer=self.orthogonal_optimizer, weight_decay=0.0)]
 
-    def begin_readout(self, readout: nn.Linear) -> None:
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
         nn.init.xavier_uniform_(readout.weight)
         nn.init.zeros_(readout.bias)

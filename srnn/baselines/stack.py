@@ -28,17 +28,16 @@ class Stack(Recurrent):
         self.norms = nn.ModuleList(nn.LayerNorm(hidden_size) for _ in range(num_layers))
         self.layers = nn.ModuleList(layer() for _ in range(num_layers))
         self.mixes = nn.ModuleList(mix() for _ in range(num_layers))
-        self.feeds = nn.ModuleList(feed() if feed else nn.Identity() for _ in range(num_layers))
-        self.has_feeds = feed is not None
+        self.feeds = None if feed is None else nn.ModuleList(feed() for _ in range(num_layers))
         self.state_is_complex = any(part.state_is_complex for part in self.layers.children() if isinstance(part, Recurrent))
 
     def scan(self, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor]:
         x, last = self.encode(x), []
-        parts: Any = zip(self.norms, self.layers, self.mixes, self.feeds, strict=True)
-        for k, (norm, layer, mix, feed) in enumerate(parts):
+        parts: Any = zip(self.norms, self.layers, self.mixes, strict=True)
+        for k, (norm, layer, mix) in enumerate(parts):
             y, h = layer.scan(norm(x), None if hx is None else hx[k : k + 1])
             x = x + mix(y)
-            x = x + feed(x) if self.has_feeds else x
+            x = x if self.feeds is None else x + self.feeds[k](x)
             last.append(h)
         return x, torch.cat(last)
 

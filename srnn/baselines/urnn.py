@@ -54,8 +54,11 @@ class URNNNetwork(Network):
     factored: bool = False
 
     name = "urnn"
+    is_stacked = False
     authors_counts = {"": 2_305}
     # The authors of SRNN feed an embedded symbol as the complex input itself: that is V on one-hot symbols.
+    # DEVIATION: theirs begins with N(0, 1), a hundred times as long as h_0; V begins as in uRNN's paper.
+    # DEVIATION: the running mean of RMSprop begins at 0 and has an epsilon, torch's; there at 1e-3 without one.
     recipes = {
         "paper": {"copy": {"embed": False}},
         "own": {
@@ -67,15 +70,12 @@ class URNNNetwork(Network):
         },
     }
 
-    def __post_init__(self) -> None:
-        self._require(self.num_layers == 1, "1, it has no stack", "num_layers")
-
     def output_size(self, input_size: int) -> int:
         return 2 * self.hidden_size
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return URNN(input_size, self.hidden_size, batch_first=True, factored=self.factored)
 
-    def begin_readout(self, readout: nn.Linear) -> None:
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
         nn.init.xavier_uniform_(readout.weight)
         nn.init.zeros_(readout.bias)

@@ -4,6 +4,7 @@ A step is what training does: forward, loss, backward, optimizers, and what the 
 uRNN and EURNN run twice: with W built once for a sequence, and with its factors applied at every step.
 """
 
+import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
@@ -55,19 +56,25 @@ def sides() -> dict[str, Network]:
 
 
 def training_step(s: Setting, network: Network) -> Call:
-    task, run = drawn(s), make_run("adding", network.name)
+    task, run = drawn(s), make_run(s.key, network.name)
     model = models.make(task, network, 1, readout=(), norm=False, dropout=0.0)
     how = (run.optimizer, run.lr, run.weight_decay, run.alpha)
-    steppers = optimizers.make(model.parameters(), network.groups(model.rnn), *how)
+    groups = list(network.groups(model.rnn))
+    steppers = optimizers.make(model.parameters(), groups, *how)
     x, target = s.draw(s.N, s.T)
+    apart = {id(parameter) for group in groups if not group.is_clipped for parameter in group.parameters}
+    clipped = [parameter for parameter in model.parameters() if id(parameter) not in apart]
+    updates = itertools.count(1)
 
     def step() -> None:
         model.zero_grad()
         penalty, value = network.penalty(model.rnn), loss(model(Batch(x, target)), target)
         (value if penalty is None else value + penalty).backward()
+        if run.clip is not None:
+            torch.nn.utils.clip_grad_norm_(clipped, run.clip)
         for stepper in steppers:
             stepper.step()
-        list(network.after_update(model.rnn, 1))
+        list(network.after_update(model.rnn, next(updates)))
 
     return step
 

@@ -1,20 +1,32 @@
-"""linear_scan: h_t = sigma(a_t h_{t-1} + b_t), each unit by itself; with a compiled loop for the CPU (csrc/linear_scan.cpp)."""
+"""linear_scan: h_t = sigma(a_t h_{t-1} + b_t), each unit by itself; with a compiled loop for the CPU (csrc/linear_scan.cpp).
+
+    kind "identity", "relu"     real; a [H], the same at every step, or [N, T, H]
+    kind "complex"              sigma the identity, a [2 H]; all tensors hold real parts and then imaginary parts
+
+Elsewhere a scan in log2(T) passes: maps h -> max(c, a h + b) follow on each other as (a' a, a' b + b', max(c', a' c + b')) for
+a' >= 0, with c = 0 for ReLU and none for the identity. Only ReLU with a negative a must go step by step there.
+"""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from srnn.errors import DerivativeError
 
-def linear_scan(b: Tensor, a: Tensor, h0: Tensor, activation: str = "identity") -> Tensor:
-    """All states [N, T, H] for b [N, T, H], h0 [N, H] and a [N, T, H], or [H] for the same at every step.
+NAMESPACES = ("srnn", "srnn_torch")  # as in ops.py: in the second the plain code always runs
 
-    activation "identity" or "relu"; where the tensors are complex, a is [H] and sigma the identity.
-    """
-    if not b.is_complex():
-        return torch.ops.srnn.linear_scan(b, a, h0, activation)
-    states = torch.ops.srnn.linear_scan(halves(b), halves(a), halves(h0), "complex")
-    return torch.complex(*states.chunk(2, dim=-1))
+
+def linear_scan(b: Tensor, a: Tensor, h0: Tensor, kind: str = "identity") -> Tensor:
+    """All states [N, T, H] for b [N, T, H] and h0 [N, H]."""
+    return operators().linear_scan(b, a, h0, kind)
+
+
+def operators() -> Any:
+    """Those of the backend that is in use."""
+    from srnn.kernels import auto_backend
+
+    return torch.ops.srnn if auto_backend() == "native" else torch.ops.srnn_torch
 
 
 def halves(z: Tensor) -> Tensor:
@@ -22,28 +34,45 @@ def halves(z: Tensor) -> Tensor:
     return torch.cat([z.real, z.imag], dim=-1)
 
 
-def _fallback(b: Tensor, a: Tensor, h0: Tensor, kind: str) -> Tensor:
-    """A plain loop over time, for machines without the compiled one and for other devices."""
-    h, states = h0, [b.new_empty(0)] * b.shape[1]
-    for t, b_t in enumerate(b.unbind(dim=1)):
-        h = _times(a if a.dim() == 1 else a[:, t], h, kind) + b_t
-        h = states[t] = h.relu() if kind == "relu" else h
-    return torch.stack(states, dim=1) if states else torch.empty_like(b)
+def _forward(b: Tensor, a: Tensor, h0: Tensor, kind: str) -> Tensor:
+    a = a.expand_as(b)
+    if kind == "relu" and bool((a < 0).any()):
+        h, states = h0, torch.empty_like(b, memory_format=torch.contiguous_format)
+        for t in range(b.shape[1]):
+            h = states[:, t] = (a[:, t] * h + b[:, t]).relu()
+        return states
+    if b.shape[1] == 0:
+        return b.clone(memory_format=torch.contiguous_format)
+    first = _times(a[:, :1], h0[:, None], kind) + b[:, :1]
+    return _doubling(torch.cat([first.relu() if kind == "relu" else first, b[:, 1:]], dim=1), a, kind)
 
 
-def _fallback_backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
+def _doubling(b: Tensor, a: Tensor, kind: str) -> Tensor:
+    """States for h_{-1} = 0, where the first step is already made: log2(T) passes, each over twice as many steps."""
+    floor, stride = torch.zeros_like(b) if kind == "relu" else None, 1
+    while stride < b.shape[1]:
+        late, early = a[:, stride:], slice(None, -stride)
+        new_b = _times(late, b[:, early], kind) + b[:, stride:]
+        if floor is not None:
+            reached = torch.maximum(floor[:, stride:], late * floor[:, early] + b[:, stride:])
+            floor = torch.cat([floor[:, :stride], reached], dim=1)
+        a = torch.cat([a[:, :stride], _times(late, a[:, early], kind)], dim=1)
+        b = torch.cat([b[:, :stride], new_b], dim=1)
+        stride *= 2
+    return b if floor is None else torch.maximum(b, floor)
+
+
+def _backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients by b, a and h0; that by an a of all steps [H] is left as sums over time, [N, H]."""
-    d, carry = torch.empty_like(grad), torch.zeros_like(h0)
-    da = torch.empty_like(a) if a.dim() == 3 else torch.zeros_like(h0)
-    for t in reversed(range(grad.shape[1])):
-        d[:, t] = d_t = (grad[:, t] + carry) * (states[:, t] > 0 if kind == "relu" else 1)
-        before = states[:, t - 1] if t else h0
-        if a.dim() == 3:
-            da[:, t] = d_t * before
-        else:
-            da += _times(_conjugate(before, kind), d_t, kind)
-        carry = _times(_conjugate(a if a.dim() == 1 else a[:, t], kind), d_t, kind)
-    return d, da, carry
+    each, before = a.expand_as(grad), torch.cat([h0[:, None], states[:, :-1]], dim=1)[:, : grad.shape[1]]
+    slope = (states != 0).to(grad.dtype) if kind == "relu" else torch.ones_like(grad)
+    # d_t = slope_t (g_t + conj(a_{t+1}) d_{t+1}), backwards in time.
+    after = torch.cat([_conjugate(each[:, 1:], kind), torch.zeros_like(each[:, :1])], dim=1)
+    linear = "complex" if kind == "complex" else "identity"
+    d = _doubling((slope * grad).flip(1), (slope * after).flip(1), linear).flip(1)
+    da = _times(_conjugate(before, kind), d, kind)
+    dh0 = _times(_conjugate(each[:, 0], kind), d[:, 0], kind) if grad.shape[1] else torch.zeros_like(h0)
+    return d, da if a.dim() == 3 else da.sum(dim=1), dh0
 
 
 def _times(a: Tensor, b: Tensor, kind: str) -> Tensor:
@@ -57,27 +86,39 @@ def _conjugate(a: Tensor, kind: str) -> Tensor:
     return torch.cat([a.chunk(2, dim=-1)[0], -a.chunk(2, dim=-1)[1]], dim=-1) if kind == "complex" else a
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    _, a, h0, ctx.kind = inputs
-    ctx.save_for_backward(output, a, h0)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    states, a, h0 = ctx.saved_tensors
-    db, da, dh0 = torch.ops.srnn.linear_scan_backward(grad, states, a, h0, ctx.kind)
-    return db, da if a.dim() == 3 else da.sum(dim=0), dh0, None
-
-
 def _fake_backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(grad), torch.empty_like(a if a.dim() == 3 else h0), torch.empty_like(h0)
+    return grad.new_empty(grad.shape), a.new_empty((a if a.dim() == 3 else h0).shape), h0.new_empty(h0.shape)
 
 
-torch.library.define("srnn::linear_scan", "(Tensor b, Tensor a, Tensor h0, str kind) -> Tensor")
-torch.library.define(
-    "srnn::linear_scan_backward", "(Tensor grad, Tensor states, Tensor a, Tensor h0, str kind) -> (Tensor, Tensor, Tensor)"
-)
-torch.library.impl("srnn::linear_scan", "CompositeExplicitAutograd", _fallback)
-torch.library.impl("srnn::linear_scan_backward", "CompositeExplicitAutograd", _fallback_backward)
-torch.library.register_fake("srnn::linear_scan", lambda b, a, h0, kind: torch.empty_like(b))
-torch.library.register_fake("srnn::linear_scan_backward", _fake_backward)
-torch.library.register_autograd("srnn::linear_scan", _backward, setup_context=_setup)
+def refuse(*anything: Any) -> Any:
+    """The derivative of a derivative: that of SRNN's own scans exists, of these not."""
+    raise DerivativeError("this network has no second derivatives; leave out create_graph=True")
+
+
+def _register(namespace: str) -> None:
+    ops = getattr(torch.ops, namespace)
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, a, h0, ctx.kind = inputs
+        ctx.save_for_backward(output, a, h0)
+
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        states, a, h0 = ctx.saved_tensors
+        db, da, dh0 = ops.linear_scan_backward(grad, states, a, h0, ctx.kind)
+        return db, da if a.dim() == 3 else da.sum(dim=0), dh0, None
+
+    name = f"{namespace}::linear_scan"
+    torch.library.define(name, "(Tensor b, Tensor a, Tensor h0, str kind) -> Tensor")
+    torch.library.define(
+        f"{name}_backward", "(Tensor grad, Tensor states, Tensor a, Tensor h0, str kind) -> (Tensor, Tensor, Tensor)"
+    )
+    torch.library.impl(name, "CompositeExplicitAutograd", _forward)
+    torch.library.impl(f"{name}_backward", "CompositeExplicitAutograd", _backward)
+    torch.library.register_fake(name, lambda b, a, h0, kind: b.new_empty(b.shape))
+    torch.library.register_fake(f"{name}_backward", _fake_backward)
+    torch.library.register_autograd(name, backward, setup_context=setup)
+    torch.library.register_autograd(f"{name}_backward", refuse)
+
+
+for _namespace in NAMESPACES:
+    _register(_namespace)

@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from srnn.kernels.linear import NAMESPACES, operators, refuse
+
 EPSILON = 1e-5  # as in csrc/modrelu_scan.cpp
 
 
 def modrelu_scan(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> Tensor:
     """All states [T, N, K] for x [T, N, K], W [K, K], b [H] and h0 [N, K]; K is H, or 2 H for a complex state."""
-    return torch.ops.srnn.modrelu_scan(x, W, b, h0)[0]
+    return operators().modrelu_scan(x, W, b, h0)[0]
 
 
 def modrelu(z: Tensor, b: Tensor) -> Tensor:
@@ -33,8 +35,8 @@ def _length(z: Tensor) -> Tensor:
     return torch.linalg.vector_norm(torch.stack(z.chunk(2, dim=-1)), dim=0)
 
 
-def _fallback(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
-    """A plain loop over time, for machines without the compiled one and for other devices."""
+def _forward(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
+    """States, and z where they are complex: a loop over time, for machines without the compiled one and for other devices."""
     h, states, kept = h0, [x.new_empty(0)] * len(x), [x.new_empty(0)] * len(x)
     for t, x_t in enumerate(x):
         kept[t] = torch.addmm(x_t, h, W)
@@ -44,9 +46,9 @@ def _fallback(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tens
     return torch.stack(states), torch.stack(kept) if x.shape[-1] != b.shape[0] else x.new_empty(0)
 
 
-def _fallback_backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def _backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Gradients by z, which is that by x, and by b; `kept` are the states, or z where they are complex."""
-    dz, db, d = torch.empty_like(grad), torch.zeros_like(b), torch.zeros_like(grad[0]) if len(grad) else grad
+    dz, db, d = grad.new_empty(grad.shape), torch.zeros_like(b), grad.new_zeros(grad.shape[1:])
     for t in reversed(range(len(grad))):
         g = grad[t] + d @ W.T
         if kept.shape[-1] == b.shape[0]:
@@ -61,33 +63,40 @@ def _fallback_backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> tupl
     return dz, db
 
 
-def _setup(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-    _, W, b, h0 = inputs
-    states, z = output
-    ctx.mark_non_differentiable(z)
-    ctx.save_for_backward(states, z, W, b, h0)
-
-
-def _backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-    states, z, W, b, h0 = ctx.saved_tensors
-    dz, db = torch.ops.srnn.modrelu_scan_backward(grad, z if z.numel() else states, W, b)
-    if not len(dz):
-        return dz, torch.zeros_like(W), db, torch.zeros_like(h0)
-    dW = h0.T @ dz[0]
-    dW += states[:-1].flatten(0, 1).T @ dz[1:].flatten(0, 1)  # of all steps at once
-    return dz, dW, db, dz[0] @ W.T
-
-
 def _fake(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x), x.new_empty(0 if x.shape[-1] == b.shape[0] else x.shape)
+    return x.new_empty(x.shape), x.new_empty(0 if x.shape[-1] == b.shape[0] else x.shape)
 
 
-torch.library.define("srnn::modrelu_scan", "(Tensor x, Tensor W, Tensor b, Tensor h0) -> (Tensor, Tensor)")
-torch.library.define("srnn::modrelu_scan_backward", "(Tensor grad, Tensor kept, Tensor W, Tensor b) -> (Tensor, Tensor)")
-torch.library.impl("srnn::modrelu_scan", "CompositeExplicitAutograd", _fallback)
-torch.library.impl("srnn::modrelu_scan_backward", "CompositeExplicitAutograd", _fallback_backward)
-torch.library.register_fake("srnn::modrelu_scan", _fake)
-torch.library.register_fake(
-    "srnn::modrelu_scan_backward", lambda grad, kept, W, b: (torch.empty_like(grad), torch.empty_like(b))
-)
-torch.library.register_autograd("srnn::modrelu_scan", _backward, setup_context=_setup)
+def _register(namespace: str) -> None:
+    ops = getattr(torch.ops, namespace)
+
+    def setup(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, W, b, h0 = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*output, W, b, h0)
+
+    def backward(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 4
+        states, z, W, b, h0 = ctx.saved_tensors
+        dz, db = ops.modrelu_scan_backward(grad, z if len(b) != states.shape[-1] else states, W, b)
+        if not len(dz):
+            return dz, torch.zeros_like(W), db, torch.zeros_like(h0)
+        dW = h0.T @ dz[0]
+        dW += states[:-1].flatten(0, 1).T @ dz[1:].flatten(0, 1)  # of all steps at once
+        return dz, dW, db, dz[0] @ W.T
+
+    name = f"{namespace}::modrelu_scan"
+    torch.library.define(name, "(Tensor x, Tensor W, Tensor b, Tensor h0) -> (Tensor, Tensor)")
+    torch.library.define(f"{name}_backward", "(Tensor grad, Tensor kept, Tensor W, Tensor b) -> (Tensor, Tensor)")
+    torch.library.impl(name, "CompositeExplicitAutograd", _forward)
+    torch.library.impl(f"{name}_backward", "CompositeExplicitAutograd", _backward)
+    torch.library.register_fake(name, _fake)
+    torch.library.register_fake(f"{name}_backward", lambda grad, kept, W, b: (grad.new_empty(grad.shape), b.new_empty(b.shape)))
+    torch.library.register_autograd(name, backward, setup_context=setup)
+    torch.library.register_autograd(f"{name}_backward", refuse)
+
+
+for _namespace in NAMESPACES:
+    _register(_namespace)

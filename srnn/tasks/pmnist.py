@@ -23,7 +23,8 @@ from srnn.tasks import Batch, Classification, Settings, generator
 
 PIXELS = ("raw", "wrapped")
 SPLITS = {"train": ("train", 0, 50_000), "val": ("train", 50_000, 60_000), "test": ("test", 0, 10_000)}
-# About 165,000 degrees of freedom each, as in the paper; uRNN cannot have so many, and has its own paper's 512, EURNN likewise.
+# About 165,000 degrees of freedom each, as in the paper. uRNN cannot have so many, and has its own paper's 512 units (16,000);
+# EURNN with two layers of rotations is beside it with as many units. The paper ran neither EURNN nor those below it here.
 SIZES = {"lstm": 200, "gru": 231, "rnn": 400, "nru": 212, "nnrnn": 400, "urnn": 512, "eurnn": 512}
 SIZES |= {"exprnn": 562, "scornn": 562, "rgd": 394, "indrnn": 398, "mingru": 88, "lru": 82}
 CLIPPED = ("rnn", "lstm", "gru")  # by the paper's authors; NRU always is

@@ -6,24 +6,32 @@
 // b, states and gradients are [N, T, K], units side by side; a is [K], the same at every step, or [N, T, K]. K is H, or 2 H for
 // a complex state: all real parts, then all imaginary parts. Sequences are independent: any split gives the same bits.
 
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
-
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <tuple>
-#include <vector>
+
+#include "tensors.h"
 
 namespace {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
+using namespace srnn;
 
 enum class Kind { identity, relu, complex };
 
-Kind kind_of(const std::string& name) { return name == "relu" ? Kind::relu : name == "complex" ? Kind::complex : Kind::identity; }
+Kind kind_of(const std::string& name) {
+  require(name == "identity" || name == "relu" || name == "complex", "linear_scan: kind must be identity, relu or complex");
+  return name == "relu" ? Kind::relu : name == "complex" ? Kind::complex : Kind::identity;
+}
+
+// b or its gradient [N, T, K], a [K] or [N, T, K], h0 [N, K], all of one type.
+void check(const Tensor& b, const Tensor& a, const Tensor& h0, Kind kind) {
+  require_type(b, {&a, &h0});
+  require(b.dim() == 3, "linear_scan: b must be [N, T, K]");
+  const int64_t N = b.size(0), T = b.size(1), K = b.size(2);
+  require(has_shape(a, {K}) || (has_shape(a, {N, T, K}) && kind != Kind::complex), "linear_scan: a must be [K], or as b if real");
+  require(has_shape(h0, {N, K}), "linear_scan: h0 must be [N, K]");
+  require(kind != Kind::complex || K % 2 == 0, "linear_scan: a complex state has an even number of parts");
+}
 
 template <class S> struct Scan {
   int64_t T, K;
@@ -101,8 +109,6 @@ template <class S> struct Scan {
   }
 };
 
-const Tensor dense(const Tensor& t) { return torch::stable::contiguous(t); }
-template <class S> S* data(const Tensor& t) { return static_cast<S*>(t.mutable_data_ptr()); }
 template <class F> void for_each_sequence(int64_t N, const F& f) {
   torch::stable::parallel_for(0, N, 1, [&](int64_t n0, int64_t n1) {
     for (int64_t n = n0; n < n1; ++n) f(n);
@@ -125,14 +131,8 @@ template <class S> void run_backward(const Scan<S>& s, int64_t N, Kind kind) {
   });
 }
 
-// `f` with a zero of the type that the numbers have.
-template <class F> void by_type(const Tensor& t, const F& f) {
-  if (t.scalar_type() == ScalarType::Float) return f(float(0));
-  if (t.scalar_type() == ScalarType::Double) return f(double(0));
-  throw std::runtime_error("linear_scan takes float32 or float64");
-}
-
 Tensor linear_scan(const Tensor& b_, const Tensor& a_, const Tensor& h0_, const std::string& kind) {
+  check(b_, a_, h0_, kind_of(kind));
   const Tensor b = dense(b_), a = dense(a_), h0 = dense(h0_);
   const Tensor states = torch::stable::empty({b.size(0), b.size(1), b.size(2)}, b.scalar_type());
   by_type(b, [&](auto zero) {
@@ -147,6 +147,9 @@ Tensor linear_scan(const Tensor& b_, const Tensor& a_, const Tensor& h0_, const 
 
 std::tuple<Tensor, Tensor, Tensor> linear_scan_backward(const Tensor& grad_, const Tensor& states_, const Tensor& a_, const Tensor& h0_,
                                                         const std::string& kind) {
+  check(grad_, a_, h0_, kind_of(kind));
+  require_type(grad_, {&states_});
+  require(has_shape(states_, {grad_.size(0), grad_.size(1), grad_.size(2)}), "linear_scan: states must be shaped like their gradient");
   const Tensor grad = dense(grad_), states = dense(states_), a = dense(a_), h0 = dense(h0_);
   const int64_t N = grad.size(0), T = grad.size(1), K = grad.size(2);
   const bool varies = a.dim() == 3;

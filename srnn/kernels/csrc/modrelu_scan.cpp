@@ -8,38 +8,24 @@
 // x, states, z and gradients are [T, N, K]: a step is one block. K is H, or 2 H for a complex state: all real parts, then all
 // imaginary parts, and W is then [[Re, Im], [-Im, Re]]. Columns are independent in every pass, so its split changes no bit.
 
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <stdexcept>
 #include <tuple>
+
+#include "tensors.h"
 
 namespace {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
+using namespace srnn;
 
 constexpr double kEpsilon = 1e-5;      // as in kernels/modrelu.py
 constexpr int64_t kColumns = 64;       // of a block that one thread works on
 constexpr int64_t kSerial = 1 << 15;   // elements of a step below which threads do not pay
 
-// out = a b, for matrices.
-void mm_out(const Tensor& out, const Tensor& a, const Tensor& b) {
-  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b), torch::stable::detail::from(out)};
-  STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::mm", "out", stack.data(), TORCH_ABI_VERSION));
-  torch::stable::detail::to<Tensor>(stack[0]);  // takes back the reference that the call returned
-}
 Tensor step(const Tensor& t, int64_t k) {  // [N, K] of [T, N, K]
   Tensor whole = t;
   return torch::stable::view(torch::stable::narrow(whole, 0, k, 1), {t.size(1), t.size(2)});
 }
-Tensor dense(const Tensor& t) { return torch::stable::contiguous(t); }
-template <class S> S* data(const Tensor& t) { return static_cast<S*>(t.mutable_data_ptr()); }
-
 template <class F> void for_columns(int64_t N, int64_t H, const F& f) {
   if (N * H < kSerial) return f(0, H);
   torch::stable::parallel_for(0, (H + kColumns - 1) / kColumns, 1,
@@ -102,13 +88,19 @@ template <class S> void derive(S* d, const S* grad, const S* kept, const S* b, S
   });
 }
 
-template <class F> void by_type(const Tensor& t, const F& f) {
-  if (t.scalar_type() == ScalarType::Float) return f(float(0));
-  if (t.scalar_type() == ScalarType::Double) return f(double(0));
-  throw std::runtime_error("modrelu_scan takes float32 or float64");
+// x or a gradient [T, N, K], W [K, K], b [H] with K = H or 2 H, all of one type.
+void check(const Tensor& x, const Tensor& W, const Tensor& b) {
+  require_type(x, {&W, &b});
+  require(x.dim() == 3 && b.dim() == 1, "modrelu_scan: x must be [T, N, K] and b [H]");
+  const int64_t K = x.size(2), H = b.size(0);
+  require(has_shape(W, {K, K}), "modrelu_scan: W must be [K, K]");
+  require(K == H || K == 2 * H, "modrelu_scan: K must be H, or 2 H for a complex state");
 }
 
 std::tuple<Tensor, Tensor> modrelu_scan(const Tensor& x_, const Tensor& W_, const Tensor& b_, const Tensor& h0_) {
+  check(x_, W_, b_);
+  require_type(x_, {&h0_});
+  require(has_shape(h0_, {x_.size(1), x_.size(2)}), "modrelu_scan: h0 must be [N, K]");
   const Tensor x = dense(x_), W = dense(W_), b = dense(b_), h0 = dense(h0_);
   const int64_t T = x.size(0), N = x.size(1), K = x.size(2), H = b.size(0);
   const bool complex = K == 2 * H;
@@ -126,6 +118,9 @@ std::tuple<Tensor, Tensor> modrelu_scan(const Tensor& x_, const Tensor& W_, cons
 }
 
 std::tuple<Tensor, Tensor> modrelu_scan_backward(const Tensor& grad_, const Tensor& kept_, const Tensor& W_, const Tensor& b_) {
+  check(grad_, W_, b_);
+  require_type(grad_, {&kept_});
+  require(has_shape(kept_, {grad_.size(0), grad_.size(1), grad_.size(2)}), "modrelu_scan: what is kept must be shaped as the gradient");
   const Tensor grad = dense(grad_), kept = dense(kept_), W = dense(W_), b = dense(b_);
   const int64_t T = grad.size(0), N = grad.size(1), K = grad.size(2), H = b.size(0);
   const Tensor dz = torch::stable::empty({T, N, K}, grad.scalar_type()), db = torch::stable::empty({H}, grad.scalar_type());

@@ -1,0 +1,51 @@
+// Small things that the operators beside shuffle_scan share: tensors by their numbers, work split over rows, matrix products.
+#pragma once
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <array>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+
+namespace srnn {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+inline Tensor dense(const Tensor& t) { return torch::stable::contiguous(t); }
+template <class S> S* data(const Tensor& t) { return static_cast<S*>(t.mutable_data_ptr()); }
+
+// What the kernels rely on: pointers are walked by these sizes alone.
+inline void require(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+inline bool has_shape(const Tensor& t, std::initializer_list<int64_t> shape) {
+  if (t.dim() != static_cast<int64_t>(shape.size())) return false;
+  int64_t i = 0;
+  for (int64_t size : shape)
+    if (t.size(i++) != size) return false;
+  return true;
+}
+inline void require_type(const Tensor& like, std::initializer_list<const Tensor*> others) {
+  const ScalarType type = like.scalar_type();
+  require(type == ScalarType::Float || type == ScalarType::Double, "the tensors must be float32 or float64");
+  for (const Tensor* t : others) require(t->scalar_type() == type, "the tensors must be of one dtype");
+}
+
+// `f` with a zero of the type that the numbers have.
+template <class F> void by_type(const Tensor& t, const F& f) {
+  if (t.scalar_type() == ScalarType::Float) return f(float(0));
+  return f(double(0));
+}
+
+// out = a b, for matrices.
+inline void mm_out(const Tensor& out, const Tensor& a, const Tensor& b) {
+  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b), torch::stable::detail::from(out)};
+  STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::mm", "out", stack.data(), TORCH_ABI_VERSION));
+  torch::stable::detail::to<Tensor>(stack[0]);  // takes back the reference that the call returned
+}
+
+}  // namespace srnn
