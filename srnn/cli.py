@@ -63,6 +63,7 @@ def srnn_(
     srnn info              # every network, and how large it is
     srnn train copy        # one run of one task; srnn train --help
     srnn runs              # what was run, and how well it did
+    srnn reproduce --list  # tables and figures of the paper
     srnn bench --quick     # how much faster than nn.GRU?
     SRNN_BACKEND=torch srnn demo     # without the compiled kernel (also: native, reference)[/dim]
     """
@@ -305,6 +306,43 @@ def runs(
     found = lab.list_runs(folder, Console(quiet=as_json), readme)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
+
+
+@app.command()
+def reproduce(
+    exhibits: Annotated[list[str] | None, typer.Argument(help="Exhibits of the paper, or all; --list names them.")] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Name the exhibits: what they show, how many runs, how many recorded.")
+    ] = False,
+    estimate: Annotated[bool, typer.Option("--estimate", help="Say what would be run, and for how long; run nothing.")] = False,
+    profile: Annotated[str, typer.Option(help="cpu, or full: the authors' lengths for every network.")] = "cpu",
+    quick: Annotated[bool, typer.Option("--quick", help="A rehearsal at toy sizes, kept apart from results.")] = False,
+    all_networks: Annotated[bool, typer.Option("--all-networks", help="Also networks that the paper did not run.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="This network alone; may be given again.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at once, one thread each.")] = 2,
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
+) -> None:
+    """Make the runs of tables and figures of the paper. What is recorded is left; what was stopped goes on.
+
+    Ctrl-C stops it at any time; the same command again continues.
+
+    [dim]srnn reproduce --list
+    srnn reproduce copy --quick
+    srnn reproduce copy adding --estimate
+    srnn reproduce all --jobs 4[/dim]
+    """
+    from srnn import lab, paper
+    from srnn import reproduce as crew
+
+    lab.look_in(data)
+    plan, console = paper.Plan("quick" if quick else profile, all_networks), Console()
+    if list_:
+        crew.show(plan, console)
+        return
+    if not exhibits:
+        raise SettingError(f"name an exhibit, or all: {', '.join(paper.EXHIBITS)}")
+    if crew.reproduce(exhibits, plan, console, jobs=jobs, only=only or (), estimate_only=estimate):
+        raise typer.Exit(1)
 
 
 @app.command()

@@ -69,7 +69,7 @@ def train(run: Run, folder: Path, *, checkpoint_every: float = 30.0, watchers: S
             records.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **training.environment})
         place.forget_end()
         try:
-            with _signals() as asked:
+            with asked_to_stop() as asked:
                 return training.to_the_end(asked)
         finally:
             for watcher in watchers:
@@ -159,6 +159,10 @@ class Training:
             return self._finish("finished", ended_by)
         except DivergedError as error:
             return self._finish("diverged", str(error))
+
+    def make_update(self) -> None:
+        """The next update by itself, without what is around it in `to_the_end`."""
+        self._update(*self._forward())
 
     def _forward(self) -> tuple[Tensor, int]:
         """The loss of the next update, and how many sequences it is of."""
@@ -449,7 +453,7 @@ def _now() -> str:
 
 
 @contextmanager
-def _signals() -> Iterator[Callable[[], str | None]]:
+def asked_to_stop() -> Iterator[Callable[[], str | None]]:
     """Ctrl-C and SIGTERM become a request that is met after the update; a second Ctrl-C stops at once."""
     asked: list[str] = []
 

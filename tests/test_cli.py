@@ -62,7 +62,7 @@ def test_help_names_every_command_and_shows_how_to_begin(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "info", "train", "eval", "runs", "data"])
+@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "info", "train", "eval", "runs", "reproduce", "data"])
 def test_help_of_a_command_has_an_example(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
@@ -289,6 +289,9 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
         ("train copy --model urnn --set factored=3", "factored must be of the kind of False; got 3"),
         ("info srn", "no network is called 'srn'; there are eurnn,"),
         ("info gru --task coppy", "no task is called 'coppy'; there are adding,"),
+        ("reproduce", "name an exhibit, or all: copy, adding, psmnist"),
+        ("reproduce coppy", "no exhibit is called 'coppy'; there are all, copy"),
+        ("reproduce copy --profile gpu", "no profile is called 'gpu'; there are cpu, full, quick"),
         ("runs nowhere", "there is no folder nowhere; begin a run with: srnn train copy"),
         ("eval nowhere", "nowhere is not a run folder: it has no run.json"),
         ("data nothing", "no data set is called 'nothing'; there are mnist, speech, timit, timit-sample"),

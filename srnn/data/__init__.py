@@ -89,6 +89,15 @@ def find(name: str) -> Path:
     return found[0]
 
 
+def is_here(name: str) -> bool:
+    """Whether `find` would find it."""
+    try:
+        find(name)
+    except DataError:
+        return False
+    return True
+
+
 def fetch(name: str, folder: Path | None, console: Console) -> Path:
     """Checks a data set, in `folder`/NAME when a folder is given, and says what is there; MNIST is downloaded where missing."""
     if name not in CATALOGUE:

@@ -1,0 +1,279 @@
+"""`srnn reproduce`: the runs of exhibits, several at once, each in a process of its own, continued where they were stopped.
+
+A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. The processes train,
+this one hands out runs, shows how they stand, and writes each record once.
+"""
+
+import multiprocessing
+import queue
+import signal
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from srnn import data, records, results
+from srnn.errors import DataError, Interrupted, SRNNError, StorageError, one_of
+from srnn.folder import RunFolder
+from srnn.lab import RUNS
+from srnn.paper import EXHIBITS, Exhibit, Plan
+from srnn.recipes import from_dict
+from srnn.run import Run
+from srnn.train import Training, Watcher, asked_to_stop, train
+
+RESULTS = Path("results")
+EVERY = 0.5  # seconds between two words of a process about its run
+
+
+def chosen(names: Iterable[str]) -> list[Exhibit]:
+    """Exhibits by their names, in the order they are named; "all" are all."""
+    wanted = list(names)
+    for name in wanted:
+        if name != "all" and name not in EXHIBITS:
+            raise one_of("exhibit", name, ["all", *EXHIBITS])
+    return list(EXHIBITS.values()) if "all" in wanted else [EXHIBITS[name] for name in dict.fromkeys(wanted)]
+
+
+def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Run]:
+    """Their runs by id, each once; `only` are networks."""
+    names = set(only)
+    found = {point.run.id: point.run for exhibit in exhibits for point in exhibit.points(plan)}
+    return {key: run for key, run in found.items() if not names or run.network.name in names}
+
+
+def recorded(folder: Path) -> dict[str, dict[str, Any]]:
+    """The records of a folder by the id of their run."""
+    if not any(folder.glob("*.jsonl")):
+        return {}
+    return {record["id"]: record for record in results.read(folder) if record.get("kind") == "run"}
+
+
+def show(plan: Plan, console: Console) -> None:
+    """A table of the exhibits."""
+    table, done = Table(box=None, padding=(0, 2, 0, 0)), recorded(places(plan)[1])
+    for heading in ("exhibit", "in the paper", "what", "runs", "recorded", "needs"):
+        table.add_column(heading, overflow="fold", justify="right" if heading in ("runs", "recorded") else "left")
+    for exhibit in EXHIBITS.values():
+        keys = runs_of([exhibit], plan).keys()
+        counts = str(len(keys)), str(len(keys & done.keys()))
+        table.add_row(exhibit.id, exhibit.where, exhibit.title, *counts, ", ".join(exhibit.data))
+    console.print(table, highlight=False)
+
+
+def places(plan: Plan) -> tuple[Path, Path]:
+    """Where run folders and records of a plan go: a rehearsal is kept apart."""
+    return (RUNS / "rehearsal", RUNS / "rehearsal" / "records") if plan.profile == "quick" else (RUNS, RESULTS)
+
+
+def reproduce(
+    names: Iterable[str],
+    plan: Plan,
+    console: Console,
+    *,
+    jobs: int = 2,
+    only: Iterable[str] = (),
+    estimate_only: bool = False,
+) -> list[str]:
+    """Makes what is not recorded; returns what failed, in words."""
+    exhibits, (runs, into) = chosen(names), places(plan)
+    missing = {name: set_ for exhibit in exhibits for set_ in exhibit.data if not data.is_here(set_) for name in [exhibit.id]}
+    if missing:
+        which = ", ".join(f"{name} ({set_})" for name, set_ in missing.items())
+        raise DataError(f"these exhibits need data that are not here: {which}; `srnn data` says how to get them")
+    wanted = runs_of(exhibits, plan, only)
+    done = recorded(into)
+    left = {key: run for key, run in wanted.items() if key not in done}
+    console.print(f"{len(wanted)} runs, {len(wanted) - len(left)} of them recorded in {into}", highlight=False, soft_wrap=True)
+    if not left:
+        return []
+    seconds = estimate(left, runs, console)
+    total = sum(seconds.values()) / jobs / 60
+    console.print(f"{len(left)} to be made: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False)
+    if estimate_only:
+        console.print(_table(left, seconds), highlight=False)
+        return []
+    return Crew(left, seconds, runs, into, console, jobs).work()
+
+
+def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str, float]:
+    """Seconds that each run still needs at most: its minutes, or its updates at the pace of three that are made for it."""
+    found: dict[str, float] = {}
+    with Progress(TextColumn("measuring steps"), BarColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(left))
+        for key, run in left.items():
+            bar.advance(task)
+            done = _begun(runs / key)
+            limit = 60 * run.minutes - done["seconds"] if run.minutes is not None else float("inf")
+            updates = _updates(run) - done["step"]
+            found[key] = max(0.0, min(limit, updates * pace(run) if limit > 60 else limit))
+    return found
+
+
+def pace(run: Run) -> float:
+    """Seconds of one update, the faster of two after a first."""
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(replace(run, minutes=None, steps=_updates(run)), RunFolder(Path(folder) / "run"), 1e9, ())
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            training.make_update()
+            times.append(time.perf_counter() - start)
+    return min(times[1:])
+
+
+def _updates(run: Run) -> int:
+    if run.steps is not None:
+        return run.steps
+    assert run.epochs is not None
+    return run.epochs * (run.task.updates_per_epoch(run.batch_size) or 0)
+
+
+def _begun(folder: Path) -> dict[str, Any]:
+    """How far a run is, by the last line of its curve."""
+    metrics = RunFolder(folder).metrics
+    with suppress(OSError, ValueError, IndexError, KeyError):
+        last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "seconds": 0.0}
+        return {"step": last["step"], "seconds": last["seconds"]}
+    return {"step": 0, "seconds": 0.0}
+
+
+def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("task", "network", "recipe", "seed", "minutes"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "minutes" else "left")
+    for key, run in left.items():
+        table.add_row(*results.brief(run.as_dict()), run.recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
+    return table
+
+
+class Teller(Watcher):
+    """Says in another process how a run stands."""
+
+    def __init__(self, key: str, tell: Any) -> None:
+        self.key, self.tell, self.last = key, tell, 0.0
+
+    def update(self, training: Training) -> None:
+        if time.monotonic() - self.last > EVERY:
+            self.last = time.monotonic()
+            share = training.position.step / (training.last_step or 1)
+            if training.run.minutes is not None:
+                share = max(share, training.position.seconds / 60 / training.run.minutes)
+            self.tell.put((self.key, "at", share, training.position.step))
+
+
+def _work(key: str, plain: dict[str, Any], folder: Path, tell: Any) -> None:
+    """What a process does: one run, from its settings to its record."""
+    try:
+        train(from_dict(plain), folder, watchers=[Teller(key, tell)])
+        tell.put((key, "done"))
+    except Interrupted:
+        tell.put((key, "stopped"))
+    except SRNNError as error:
+        tell.put((key, "failed", str(error)))
+
+
+class Crew:
+    """Hands out runs to processes until none is left, or until it is asked to stop."""
+
+    def __init__(
+        self, left: Mapping[str, Run], seconds: Mapping[str, float], runs: Path, into: Path, console: Console, jobs: int
+    ) -> None:
+        self.waiting, self.seconds, self.runs, self.into, self.jobs = dict(left), seconds, runs, into, jobs
+        self.all, self.console = dict(left), console
+        self.context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
+        self.tell: Any = self.context.Queue()
+        self.working: dict[str, Any] = {}
+        self.shares: dict[str, float] = {}
+        self.failed: list[str] = []
+        self.stopped: list[str] = []  # by a signal that reached them before this process saw it
+        for run in left.values():
+            records.make_room(into / f"{run.task.name}.jsonl")  # to fail now, and not after hours
+
+    def work(self) -> list[str]:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[count]}"),
+            TimeElapsedColumn(),
+        )
+        with asked_to_stop() as asked, Progress(*columns, console=self.console, transient=True) as self.bar:
+            self.whole = self.bar.add_task("all", total=sum(self.seconds.values()), count="")
+            self.tasks: dict[str, Any] = {}
+            try:
+                while self.waiting or self.working:
+                    if asked():
+                        self.stop(str(asked()))
+                    while self.waiting and len(self.working) < self.jobs:
+                        self.begin()
+                    self.listen()
+                if asked():
+                    self.stop(str(asked()))
+            finally:
+                for process in self.working.values():  # only after a fault of ours
+                    process.terminate()
+        return self.failed + [f"{key}: it was stopped, and can go on" for key in self.stopped]
+
+    def begin(self) -> None:
+        key = next(iter(self.waiting))
+        run = self.waiting.pop(key)
+        process = self.context.Process(target=_work, args=(key, run.as_dict(), self.runs / key, self.tell), name=key)
+        process.start()
+        self.working[key] = process
+        self.tasks[key] = self.bar.add_task(", ".join(results.brief(run.as_dict())), total=1.0, count="")
+
+    def listen(self) -> None:
+        """Takes one word of the processes, or sees to those that ended without one."""
+        try:
+            key, word, *about = self.tell.get(timeout=0.2)
+        except queue.Empty:
+            for key in [key for key, process in self.working.items() if not process.is_alive()]:
+                if self.tell.empty():
+                    self.end(key, f"its process ended by itself, with code {self.working[key].exitcode}")
+            return
+        if word == "at":
+            self.shares[key] = about[0]
+            if key in self.tasks:
+                self.bar.update(self.tasks[key], completed=about[0], count=f"update {about[1]}")
+            self.bar.update(self.whole, completed=sum(self.seconds[k] * share for k, share in self.shares.items()))
+        elif word == "stopped":
+            self.working.pop(key).join()
+            self.stopped.append(key)
+        elif key in self.working:
+            self.end(key, None if word == "done" else about[0])
+
+    def end(self, key: str, fault: str | None) -> None:
+        process = self.working.pop(key)
+        process.join()
+        self.bar.remove_task(self.tasks.pop(key))
+        self.shares[key] = 1.0
+        name = ", ".join(results.brief(self.all[key].as_dict()))
+        if fault is None:
+            try:
+                record = records.read(RunFolder(self.runs / key).record)
+                records.collect(self.into / f"{self.all[key].task.name}.jsonl", record)
+                self.console.print(f"{record['status']}: {name}", markup=False, highlight=False, soft_wrap=True)
+                return
+            except (SRNNError, StorageError) as error:
+                fault = str(error)
+        self.failed.append(f"{name} ({key}): {fault}")
+        self.console.print(f"failed: {self.failed[-1]}", markup=False, highlight=False, soft_wrap=True)
+
+    def stop(self, why: str) -> None:
+        """Lets every process write its checkpoint, then leaves."""
+        for process in self.working.values():
+            if process.is_alive():
+                process.terminate()
+        for process in self.working.values():
+            process.join()
+        begun = len(self.working) + len(self.stopped)
+        self.working.clear()
+        interrupted = Interrupted(f"stopped by {why}; {begun} runs stand at their checkpoints: the same command again goes on")
+        interrupted.exit_code = 130 if why == "Ctrl-C" else 128 + signal.SIGTERM
+        raise interrupted

@@ -1,0 +1,165 @@
+"""`srnn reproduce`: each run once, several at once, whatever happens to one of them."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from srnn import data, records, reproduce
+from srnn.errors import DataError, SettingError
+from srnn.folder import RunFolder
+from srnn.paper import EXHIBITS, Plan
+from srnn.recipes import make_run
+from srnn.reproduce import Crew
+from srnn.run import Run
+
+QUICK = Plan("quick")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(file=io.StringIO(), width=200)
+
+
+def said(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def small(**settings: Any) -> Run:
+    return make_run("copy", "srnn", **({"length": 5, "hidden_size": 8, "batch_size": 2, "steps": 4} | settings))
+
+
+def crew(runs: list[Run], folder: Path, console: Console, jobs: int = 2) -> Crew:
+    left = {run.id: run for run in runs}
+    return Crew(left, dict.fromkeys(left, 1.0), folder / "runs", folder / "results", console, jobs)
+
+
+def ids(folder: Path) -> list[str]:
+    return [record["id"] for path in sorted(folder.glob("*.jsonl")) for record in records.read_all(path)]
+
+
+@pytest.mark.slow
+def test_an_exhibit_is_made_once(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reproduce.reproduce(["permutation"], QUICK, console, jobs=3, only=["srnn"]) == []
+    expected = reproduce.runs_of([EXHIBITS["permutation"]], QUICK)
+    assert sorted(ids(tmp_path / "runs" / "rehearsal" / "records")) == sorted(expected)
+    assert not (tmp_path / "results").exists()
+    assert said(console).count("finished: ") == len(expected) == 9
+    monkeypatch.delattr(reproduce, "Crew")
+    assert reproduce.reproduce(["permutation"], QUICK, console) == []
+    assert "9 runs, 9 of them recorded" in said(console)
+    reproduce.show(QUICK, console)
+    assert any(
+        line.split()[0] == "permutation" and line.split()[-2:] == ["9", "9"] for line in said(console).splitlines() if line
+    )
+
+
+def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, console: Console) -> None:
+    good, bad = small(seed=1), small(seed=2)
+    RunFolder(tmp_path / "runs" / bad.id).path.mkdir(parents=True)
+    (tmp_path / "runs" / bad.id / "run.json").write_text("{}")
+    failed = crew([bad, good], tmp_path, console).work()
+    assert len(failed) == 1
+    assert bad.id in failed[0]
+    assert "run.json" in failed[0]
+    assert ids(tmp_path / "results") == [good.id]
+
+
+class Murderous(Crew):
+    """Kills the first process once it works."""
+
+    def listen(self) -> None:
+        super().listen()
+        first = next(iter(self.all))
+        if first in self.working and self.shares.get(first, 0) > 0:
+            os.kill(self.working[first].pid, signal.SIGKILL)
+            self.working[first].join()
+
+
+def test_a_process_that_dies_takes_nothing_with_it(tmp_path: Path, console: Console) -> None:
+    endless, good = small(seed=1, steps=10**9), small(seed=2)
+    left = {run.id: run for run in (endless, good)}
+    failed = Murderous(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, 1).work()
+    assert failed == [f"{failed[0].split(' (')[0]} ({endless.id}): its process ended by itself, with code -9"]
+    assert ids(tmp_path / "results") == [good.id]
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from srnn.cli import app
+from srnn.errors import Interrupted
+from srnn.recipes import make_run
+from srnn.reproduce import Crew
+
+if __name__ == "__main__":
+    runs = [make_run("copy", "srnn", length=5, hidden_size=8, batch_size=2, steps=int(sys.argv[1]), seed=k) for k in (1, 2)]
+    left = {run.id: run for run in runs}
+    try:
+        Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), 2).work()
+    except Interrupted as error:
+        print(error)
+        sys.exit(error.exit_code)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "program.py", "1000000"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    folders: list[Path] = []
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and sum((folder / "metrics.jsonl").exists() for folder in folders) < 2:
+        time.sleep(0.1)
+        folders = list((tmp_path / "runs").glob("copy-*"))
+    os.killpg(process.pid, number)  # as a terminal does: to all of them
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "2 runs stand at their checkpoints: the same command again goes on" in out
+    assert "Traceback" not in out
+    assert all((folder / "checkpoint.safetensors").exists() for folder in folders)
+    assert not any(tmp_path.glob("results/*.jsonl"))
+    begun = {folder: len(RunFolder(folder).read_metrics()) for folder in folders}
+    assert all(entries > 0 for entries in begun.values())
+
+
+def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduce, "pace", lambda run: 0.5)
+    runs = {"steps": small(steps=100), "minutes": small(steps=100_000, minutes=2.0), "few": small(steps=20, minutes=2.0)}
+    assert reproduce.estimate(runs, tmp_path, console) == {"steps": 50.0, "minutes": 120.0, "few": 10.0}
+
+
+def test_the_pace_of_a_run_is_measured() -> None:
+    start = time.perf_counter()
+    assert 0 < reproduce.pace(small()) < time.perf_counter() - start
+
+
+def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
+    with pytest.raises(SettingError, match="no exhibit is called 'coppy'; there are all, copy, adding, psmnist"):
+        reproduce.chosen(["coppy"])
+    assert reproduce.chosen(["all"]) == list(EXHIBITS.values())
+    monkeypatch.setattr(data, "is_here", lambda name: False)
+    with pytest.raises(DataError, match=r"need data that are not here: timit \(speech\); `srnn data` says how"):
+        reproduce.reproduce(["timit"], QUICK, console)
+
+
+def test_only_what_is_named_is_run() -> None:
+    found = reproduce.runs_of([EXHIBITS["copy"], EXHIBITS["adding"]], Plan(), ["gru"])
+    assert {run.network.name for run in found.values()} == {"gru"}
+    assert {run.task.name for run in found.values()} == {"copy", "adding"}
