@@ -59,7 +59,7 @@ def _limit_cells(row: Mapping[str, Any]) -> list[str]:
 
 
 def _short(value: float | None) -> str:
-    return "" if value is None else f"{value:.{2 if value < 2 else 1 if value < 20 else 0}f}"
+    return "" if value is None else f"{value:.{3 if value < 0.1 else 2 if value < 2 else 1 if value < 20 else 0}f}"
 
 
 def _verdict(met: bool | None) -> str:
