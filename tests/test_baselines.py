@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from srnn import models, optimizers
+from srnn import data, models, optimizers
 from srnn.baselines.eurnn import EURNN, EURNNNetwork
 from srnn.baselines.exprnn import EXPRNNNetwork
 from srnn.baselines.indrnn import IndRNN, IndRNNNetwork
@@ -907,6 +907,23 @@ def test_wrong_tensors_are_named() -> None:
         layer(torch.randn(2, 5, 3, dtype=torch.float64))
     with pytest.raises(ShapeError, match=r"hx must be \(1, 2, 8\) and \(1, 2, 256\)"):
         NRU(C, 8, batch_first=True)(torch.randn(2, 5, 3), torch.zeros(1, 2, 8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_every_network_trains_on_every_task(task: str, tmp_path: Path) -> None:
+    if (needs := {"speech": "speech", "copy": None, "adding": None}.get(task, "mnist")) and not data.is_here(needs):
+        pytest.skip(f"{needs} is not here; SRNN_DATA says where it is")
+    for name in NETWORKS:
+        length: dict[str, Any] = {"length": 30} if task in ("copy", "adding") else {}
+        run = make_run(task, name, hidden_size=16, batch_size=4, steps=2, **length)
+        training = Training(run, RunFolder(tmp_path / name), 1e9, ())
+        before = {key: value.clone() for key, value in training.model.state_dict().items()}
+        for _ in range(2):
+            training.make_update()
+        assert all(math.isfinite(loss) for loss in training.position.pending), name
+        changed = [key for key, value in training.model.state_dict().items() if not torch.equal(value, before[key])]
+        assert any(key.startswith("rnn.") for key in changed), name
 
 
 # Whether they learn: the updates are those of the table in docs/networks.md, and a network may need twice as many.
