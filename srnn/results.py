@@ -15,13 +15,13 @@ from srnn.models import NETWORKS
 from srnn.recipes import TASKS, make_run
 from srnn.run import Run
 
-HEADINGS = ("task", "network", "recipe", "score", "seeds", "guesser", "beside", "updates", "minutes")
+HEADINGS = ("task", "network", "recipe", "score", "seeds", "guesser", "beside", "updates", "CPU minutes")
 DEFAULTS = json.loads(json.dumps({field.name: field.default for field in fields(Run) if field.default is not MISSING}))
 KNOWN: dict[str, Mapping[str, type]] = {"task": TASKS, "network": NETWORKS}
 ABOUT = (
     "Score: of the split that the task reports, accuracy in percent or mean squared error, with the weights that validated "
     "best where there are validation data (several seeds: the mean, and each); for copy and adding, whose data never repeat, "
-    "the lowest mean loss of 500 consecutive updates / the last such mean. Minutes: all of the run, evaluation included."
+    "the lowest mean loss of 500 consecutive updates / the last such mean. CPU minutes: of all threads, evaluation included, mean over seeds."
 )
 
 
@@ -63,7 +63,7 @@ def _order(run: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
     first, run = group[0], group[0]["run"]
-    minutes = sum(record["seconds"] for record in group) / 60 / len(group)
+    minutes = sum(record["cpu_seconds"] for record in group) / 60 / len(group)
     return (
         *brief(run),
         run["recipe"] + _departures(run),
