@@ -21,7 +21,8 @@ KNOWN: dict[str, Mapping[str, type]] = {"task": TASKS, "network": NETWORKS}
 ABOUT = (
     "Score: of the split that the task reports, accuracy in percent or mean squared error, with the weights that validated "
     "best where there are validation data (several seeds: the mean, and each); for copy and adding, whose data never repeat, "
-    "the lowest mean loss of 500 consecutive updates / the last such mean. CPU minutes: of all threads, evaluation included, mean over seeds."
+    "the lowest mean loss of 500 consecutive updates / the last such mean. CPU minutes: of all threads, evaluation included, "
+    "mean over seeds."
 )
 
 
