@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -292,13 +293,20 @@ def test_the_copy_moves_as_many_bytes_as_the_step_must(key: str, moved: int) -> 
     assert 2 * copied.nbytes == moved
 
 
+PEAK = """
+import torch
+from srnn.bench import clock, limits
+limits.training_step = lambda s, name: lambda: torch.ones(s.T * 2**20)
+limits.FULL = (1, 16, 1)
+print(limits.peak_memory(clock.Clock(1), "real"))  # after a warm-up that holds 32
+"""
+
+
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
-def test_a_step_that_holds_64_megabytes_raises_the_peak_by_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "training_step", lambda s, name: lambda: torch.ones(s.T * 2**20))
-    monkeypatch.setattr(limits, "FULL", (1, 16, 1))
-    rise = limits.peak_memory(clocks.Clock(1), "real")  # after a warm-up that holds 32
-    assert rise is not None
-    assert 60 < rise < 80
+def test_a_step_that_holds_64_megabytes_raises_the_peak_by_as_much() -> None:
+    # In a process of its own: where other tests have freed memory, a step may find room that was there before.
+    done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, timeout=120, check=True)
+    assert 60 < float(done.stdout) < 80
 
 
 def test_grey_levels_are_mostly_background_or_uniform() -> None:
