@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/*)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench lint asan setup clean help
+.PHONY: demo test slow bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## doctor, a short benchmark, and three problems of the paper learned before your eyes
@@ -17,11 +17,14 @@ demo: setup  ## doctor, a short benchmark, and three problems of the paper learn
 	@echo "Look at two tables above: how many times faster than nn.GRU a training step is (record: results/bench-quick.json),"
 	@echo "and what came out beside the paper (runs: runs/demo). Next: $(BIN)/srnn train --help, or 'make bench'."
 
-test: lint  ## lint, the check of the library's ABI, and all tests
+test: lint  ## lint, the check of the library's ABI, and the tests but the slow ones
 	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \
 	else echo "abi: no compiled library to check"; fi
 	@echo "test: pytest"
-	@$(BIN)/pytest
+	@$(BIN)/pytest -m 'not slow'
+
+slow: setup  ## the slow tests: networks that learn, exhibits rehearsed
+	@$(BIN)/pytest -m slow
 
 bench: setup  ## speed and memory beside nn.RNN, nn.LSTM and nn.GRU; writes a record
 	@$(BIN)/srnn bench

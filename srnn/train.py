@@ -459,7 +459,8 @@ def asked_to_stop() -> Iterator[Callable[[], str | None]]:
 
     def note(number: int, frame: Any) -> None:
         asked.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
-        signal.signal(number, before[number])
+        if number == signal.SIGINT:  # of SIGTERM there can be two at once: one to the group, one from the process that began us
+            signal.signal(number, before[number])
 
     before = {number: signal.getsignal(number) for number in (int(signal.SIGINT), int(signal.SIGTERM))}
     try:
