@@ -17,6 +17,12 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 }
 
 
+def clipped(parameters: Iterable[nn.Parameter], groups: Iterable[Group]) -> list[nn.Parameter]:
+    """Those whose gradients are clipped: all but what a group keeps apart."""
+    apart = {id(parameter) for group in groups if not group.is_clipped for parameter in group.parameters}
+    return [parameter for parameter in parameters if id(parameter) not in apart]
+
+
 def make(
     parameters: Iterable[nn.Parameter], groups: Iterable[Group], name: str, lr: float, weight_decay: float, alpha: float
 ) -> list[torch.optim.Optimizer]:

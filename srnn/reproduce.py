@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from srnn import data, records, results
-from srnn.errors import DataError, Interrupted, SRNNError, StorageError, one_of
+from srnn.errors import DataError, Interrupted, SRNNError, one_of
 from srnn.folder import RunFolder
 from srnn.lab import RUNS
 from srnn.paper import EXHIBITS, Exhibit, Plan
@@ -83,10 +83,9 @@ def reproduce(
 ) -> list[str]:
     """Makes what is not recorded; returns what failed, in words."""
     exhibits, (runs, into) = chosen(names), places(plan)
-    missing = {name: set_ for exhibit in exhibits for set_ in exhibit.data if not data.is_here(set_) for name in [exhibit.id]}
+    missing = [f"{exhibit.id} ({name})" for exhibit in exhibits for name in exhibit.data if not data.is_here(name)]
     if missing:
-        which = ", ".join(f"{name} ({set_})" for name, set_ in missing.items())
-        raise DataError(f"these exhibits need data that are not here: {which}; `srnn data` says how to get them")
+        raise DataError(f"these exhibits need data that are not here: {', '.join(missing)}; `srnn data` says how to get them")
     wanted = runs_of(exhibits, plan, only)
     done = recorded(into)
     left = {key: run for key, run in wanted.items() if key not in done}
@@ -260,7 +259,7 @@ class Crew:
                 records.collect(self.into / f"{self.all[key].task.name}.jsonl", record)
                 self.console.print(f"{record['status']}: {name}", markup=False, highlight=False, soft_wrap=True)
                 return
-            except (SRNNError, StorageError) as error:
+            except SRNNError as error:
                 fault = str(error)
         self.failed.append(f"{name} ({key}): {fault}")
         self.console.print(f"failed: {self.failed[-1]}", markup=False, highlight=False, soft_wrap=True)

@@ -111,8 +111,7 @@ class Training:
         self.model = make_model(run).to(self.device)
         groups = list(run.network.groups(self.model.rnn))
         self.optimizers = optimizers.make(self.model.parameters(), groups, run.optimizer, run.lr, run.weight_decay, run.alpha)
-        apart = {id(parameter) for group in groups if not group.is_clipped for parameter in group.parameters}
-        self.clipped = [parameter for parameter in self.model.parameters() if id(parameter) not in apart]
+        self.clipped = optimizers.clipped(self.model.parameters(), groups)
         self.updates_per_epoch = self.task.updates_per_epoch(run.batch_size)
         self.last_step = _last_step(run, self.updates_per_epoch)
         self.entry_every = run.eval_every or self.updates_per_epoch or 100

@@ -102,7 +102,6 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from srnn.cli import app
 from srnn.errors import Interrupted
 from srnn.recipes import make_run
 from srnn.reproduce import Crew

@@ -62,8 +62,7 @@ def training_step(s: Setting, network: Network) -> Call:
     groups = list(network.groups(model.rnn))
     steppers = optimizers.make(model.parameters(), groups, *how)
     x, target = s.draw(s.N, s.T)
-    apart = {id(parameter) for group in groups if not group.is_clipped for parameter in group.parameters}
-    clipped = [parameter for parameter in model.parameters() if id(parameter) not in apart]
+    clipped = optimizers.clipped(model.parameters(), groups)
     updates = itertools.count(1)
 
     def step() -> None:
