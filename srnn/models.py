@@ -108,18 +108,21 @@ class Model(nn.Module):
         network.begin_readout(self.readout[-1], task.name)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch) -> Tensor:
-        x, symbols = batch.input, self.alphabet if self.embedding is None else self.embedding.weight
-        if symbols is None:
-            states = self.rnn(x)[0] if self.every_step else self._last(x)
-        elif isinstance(self.rnn, SRNN):  # b once per symbol, not once per step
-            states = self.rnn(x, alphabet=symbols)[0] if self.every_step else self.rnn.final_state(x, alphabet=symbols)[-1]
-        else:
-            x = nn.functional.embedding(x.long(), symbols)
-            states = self.rnn(x)[0] if self.every_step else self._last(x)
-        return self.readout(states)
+        if isinstance(self.rnn, SRNN) and not self.every_step:
+            return self.readout(self.rnn.final_state(batch.input, alphabet=self.symbols)[-1])
+        states = self.states(batch.input)[0]
+        return self.readout(states if self.every_step else states[:, -1])
 
-    def _last(self, x: Tensor) -> Tensor:
-        return self.rnn.final_state(x)[-1] if isinstance(self.rnn, SRNN) else self.rnn(x)[0][:, -1]
+    @property
+    def symbols(self) -> Tensor | None:
+        """What each symbol is to the layer, [V, C]; None where inputs are real."""
+        return self.alphabet if self.embedding is None else self.embedding.weight
+
+    def states(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """The layer's output at all steps, and its last state, from inputs or symbols as a batch holds them."""
+        if isinstance(self.rnn, SRNN):  # b once per symbol, not once per step
+            return self.rnn(x, state, alphabet=self.symbols)
+        return self.rnn(x if self.symbols is None else nn.functional.embedding(x.long(), self.symbols), state)
 
     def count_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())

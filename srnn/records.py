@@ -17,6 +17,7 @@ from srnn.atomic import replacing
 from srnn.errors import RecordError, StorageError
 
 UNKNOWN = "unknown"
+FORMAT = 1  # of a record; another is not read
 
 
 def environment() -> dict[str, Any]:
@@ -25,6 +26,7 @@ def environment() -> dict[str, Any]:
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     machine = {"cpu": _cpu_model(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "system": system}
     return {
+        "format": FORMAT,
         "versions": {**versions, "srnn": srnn.__version__},
         "machine": {**machine, "memory_bytes": _memory_bytes()},
         "commit": _commit(),
@@ -87,24 +89,50 @@ def make_room(path: Path) -> Path:
 
 
 def collect(path: Path, record: dict[str, Any]) -> None:
-    """Puts a run's record into a file of records, one a line, in the place of an older one of the very same run."""
+    """Puts a record into a file of records, one a line, in the place of an older one of the very same run.
+
+    A line that cannot be read stays as it is: whoever finds it damaged may still want to mend it.
+    """
     with make_room(path).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kept = {old.get("id"): old for old in (read_all(path) if path.exists() else [])} | {record["id"]: record}
-        replace(path, b"".join(json.dumps(each, allow_nan=False).encode() + b"\n" for each in kept.values()))
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        kept = [line for line in lines if (_parsed(line) or {}).get("id") != record["id"]]
+        replace(path, b"".join(line + b"\n" for line in (*kept, json.dumps(record, allow_nan=False).encode())))
+
+
+def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The records of a file that holds one a line, and what is wrong with lines that hold none of ours."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise RecordError(f"there are no records to read at {path}: {error.strerror}") from error
+    found, faults = [], []
+    for number, line in enumerate(lines, start=1):
+        record = _parsed(line)
+        if record is None or not {"kind", "id"} <= record.keys():
+            faults.append(f"{path}:{number} is damaged: it must be a record, one JSON object; it is left out")
+        elif record.get("format", 1) != FORMAT:
+            theirs = f"format {record['format']}, and this srnn reads format {FORMAT}"
+            faults.append(f"{path}:{number} is of another version: {theirs}; it is left out")
+        else:
+            found.append(record)
+    return found, faults
 
 
 def read_all(path: Path) -> list[dict[str, Any]]:
-    """The records of a file that holds one a line."""
+    """The records of a file that holds one a line; an error where a line holds none."""
+    found, faults = read_lines(path)
+    if faults:
+        raise RecordError("; ".join(faults))
+    return found
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        if not all(isinstance(record, dict) for record in found):
-            raise ValueError("a line holds something else")
-        return found
-    except OSError as error:
-        raise RecordError(f"there are no records to read at {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise RecordError(f"{path} must hold one record, a JSON object, a line; it does not: {error}") from error
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _cpu_model() -> str:

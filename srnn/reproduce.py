@@ -1,7 +1,8 @@
 """`srnn reproduce`: the runs of exhibits, several at once, each in a process of its own, continued where they were stopped.
 
 A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. The processes train,
-this one hands out runs, shows how they stand, and writes each record once.
+this one hands out runs, shows how they stand, and writes each record once. Measurements come after the runs, one at a time,
+on the weights in the run folders; where these are not here, the run is made again, with the same bits.
 """
 
 import multiprocessing
@@ -9,7 +10,7 @@ import queue
 import signal
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,25 +21,28 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from srnn import data, records, results
-from srnn.errors import DataError, Interrupted, SRNNError, one_of
-from srnn.folder import RunFolder
+from srnn.errors import DataError, Interrupted, RecordError, SRNNError, one_of
+from srnn.folder import RunFolder, load_tensors
 from srnn.lab import RUNS
-from srnn.paper import EXHIBITS, Exhibit, Plan
+from srnn.measures import measure
+from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.recipes import from_dict
 from srnn.run import Run
 from srnn.train import Training, Watcher, asked_to_stop, train
 
 RESULTS = Path("results")
+# Of all exhibits those first that answer most.
+ORDER = ("psmnist", "copy", "adding", "runtime", "timit", "randomlabels", "gradients", "hiddenstate", "permutation")
 EVERY = 0.5  # seconds between two words of a process about its run
 
 
 def chosen(names: Iterable[str]) -> list[Exhibit]:
-    """Exhibits by their names, in the order they are named; "all" are all."""
+    """Exhibits by their names, in the order they are named; "all" are all, in the order that answers most first."""
     wanted = list(names)
     for name in wanted:
         if name != "all" and name not in EXHIBITS:
             raise one_of("exhibit", name, ["all", *EXHIBITS])
-    return list(EXHIBITS.values()) if "all" in wanted else [EXHIBITS[name] for name in dict.fromkeys(wanted)]
+    return [EXHIBITS[name] for name in dict.fromkeys((*ORDER, *EXHIBITS) if "all" in wanted else wanted)]
 
 
 def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Run]:
@@ -48,20 +52,32 @@ def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -
     return {key: run for key, run in found.items() if not names or run.network.name in names}
 
 
-def recorded(folder: Path) -> dict[str, dict[str, Any]]:
-    """The records of a folder by the id of their run."""
-    if not any(folder.glob("*.jsonl")):
-        return {}
-    return {record["id"]: record for record in results.read(folder) if record.get("kind") == "run"}
+def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Measurement]:
+    """Their measurements by id; with `only`, those that look at a run of these networks."""
+    names = set(only)
+    found = {each.id: each for exhibit in exhibits for each in exhibit.measurements(plan)}
+    return {key: each for key, each in found.items() if not names or (each.run and each.run.network.name in names)}
+
+
+def recorded(folder: Path, console: Console | None = None) -> dict[str, dict[str, Any]]:
+    """The records of a folder by the id of what was run or measured; a line that holds none is named."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        good, faults = records.read_lines(path)
+        found |= {record["id"]: record for record in good}
+        if console is not None:
+            for fault in faults:
+                console.print(fault, markup=False, highlight=False, soft_wrap=True)
+    return found
 
 
 def show(plan: Plan, console: Console) -> None:
     """A table of the exhibits."""
     table, done = Table(box=None, padding=(0, 2, 0, 0)), recorded(places(plan)[1])
-    for heading in ("exhibit", "in the paper", "what", "runs", "recorded", "needs"):
-        table.add_column(heading, overflow="fold", justify="right" if heading in ("runs", "recorded") else "left")
+    for heading in ("exhibit", "in the paper", "what", "parts", "recorded", "needs"):
+        table.add_column(heading, overflow="fold", justify="right" if heading in ("parts", "recorded") else "left")
     for exhibit in EXHIBITS.values():
-        keys = runs_of([exhibit], plan).keys()
+        keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
         counts = str(len(keys)), str(len(keys & done.keys()))
         table.add_row(exhibit.id, exhibit.where, exhibit.title, *counts, ", ".join(exhibit.data))
     console.print(table, highlight=False)
@@ -86,19 +102,63 @@ def reproduce(
     missing = [f"{exhibit.id} ({name})" for exhibit in exhibits for name in exhibit.data if not data.is_here(name)]
     if missing:
         raise DataError(f"these exhibits need data that are not here: {', '.join(missing)}; `srnn data` says how to get them")
-    wanted = runs_of(exhibits, plan, only)
-    done = recorded(into)
-    left = {key: run for key, run in wanted.items() if key not in done}
-    console.print(f"{len(wanted)} runs, {len(wanted) - len(left)} of them recorded in {into}", highlight=False, soft_wrap=True)
-    if not left:
-        return []
-    seconds = estimate(left, runs, console)
-    total = sum(seconds.values()) / jobs / 60
-    console.print(f"{len(left)} to be made: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False)
-    if estimate_only:
-        console.print(_table(left, seconds), highlight=False)
-        return []
-    return Crew(left, seconds, runs, into, console, jobs).work()
+    done = recorded(into, console)
+    wanted, measurements = runs_of(exhibits, plan, only), measurements_of(exhibits, plan, only)
+    to_measure = {key: each for key, each in measurements.items() if key not in done}
+    # Weights are not recorded: a run that is to be looked at, and whose folder is not here, is made once more.
+    needed = {each.run.id: each.run for each in to_measure.values() if each.trained and each.run is not None}
+    wanted |= {key: run for key, run in needed.items() if key not in wanted}
+    without = {key for key in needed if not RunFolder(runs / key).record.exists()}
+    left = {key: run for key, run in wanted.items() if key not in done or key in without}
+    count = f"{len(wanted)} runs, {len(wanted.keys() & done.keys())} of them recorded in {into}"
+    more = f"; {len(measurements)} measurements, {len(measurements) - len(to_measure)} recorded" if measurements else ""
+    console.print(count + more, highlight=False, soft_wrap=True)
+    failed: list[str] = []
+    if left:
+        seconds = estimate(left, runs, console)
+        total = sum(seconds.values()) / jobs / 60
+        again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
+        console.print(
+            f"{len(left)} to be made{again}: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False
+        )
+        if estimate_only:
+            console.print(_table(left, seconds), highlight=False)
+            return []
+        failed = Crew(left, seconds, runs, into, console, jobs, kept=done.keys()).work()
+    return failed + ([] if estimate_only else measure_all(to_measure, runs, into, console))
+
+
+def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console: Console) -> list[str]:
+    """Makes measurements one after the other and writes each record; returns what failed, in words."""
+    failed = []
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
+    # Drawn between measurements, not by a thread that would disturb those of time.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("", total=len(left))
+        for measurement in left.values():
+            name = f"{measurement.exhibit}: {measurement.line}, {measurement.x}"
+            bar.update(task, description=name, refresh=True)
+            try:
+                record = measure(measurement, _weights(measurement, runs))
+                records.collect(into / f"{measurement.exhibit}.jsonl", record)
+                said = f"measured: {name}"
+            except SRNNError as error:
+                failed.append(f"{name}: {error}")
+                said = f"failed: {failed[-1]}"
+            except KeyboardInterrupt:
+                raise Interrupted(f"stopped by Ctrl-C while measuring {name}; the same command again goes on") from None
+            console.print(said, markup=False, highlight=False, soft_wrap=True)
+            bar.advance(task)
+    return failed
+
+
+def _weights(measurement: Measurement, runs: Path) -> Any:
+    if measurement.run is None or not measurement.trained:
+        return None
+    model = RunFolder(runs / measurement.run.id).model
+    if not model.exists():
+        raise RecordError(f"its run left no weights in {model.parent}: it diverged, or could not be made")
+    return load_tensors(model)[0]
 
 
 def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str, float]:
@@ -182,8 +242,16 @@ class Crew:
     """Hands out runs to processes until none is left, or until it is asked to stop."""
 
     def __init__(
-        self, left: Mapping[str, Run], seconds: Mapping[str, float], runs: Path, into: Path, console: Console, jobs: int
+        self,
+        left: Mapping[str, Run],
+        seconds: Mapping[str, float],
+        runs: Path,
+        into: Path,
+        console: Console,
+        jobs: int,
+        kept: Collection[str] = (),  # that are recorded, and stay as they are
     ) -> None:
+        self.kept = kept
         self.waiting, self.seconds, self.runs, self.into, self.jobs = dict(left), seconds, runs, into, jobs
         self.all, self.console = dict(left), console
         self.context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
@@ -256,7 +324,8 @@ class Crew:
         if fault is None:
             try:
                 record = records.read(RunFolder(self.runs / key).record)
-                records.collect(self.into / f"{self.all[key].task.name}.jsonl", record)
+                if key not in self.kept:
+                    records.collect(self.into / f"{self.all[key].task.name}.jsonl", record)
                 self.console.print(f"{record['status']}: {name}", markup=False, highlight=False, soft_wrap=True)
                 return
             except SRNNError as error:

@@ -17,11 +17,11 @@ def points(exhibit: str, profile: str = "cpu", all_networks: bool = False) -> li
 @pytest.mark.parametrize("exhibit", EXHIBITS)
 def test_every_point_is_a_run_of_its_own(exhibit: str, profile: str) -> None:
     found = points(exhibit, profile)
-    assert found
+    assert found or any(EXHIBITS[exhibit].measurements(Plan(profile)))
     if profile != "quick":  # where sizes are all the same
         seeds = Counter((point.line, point.x, point.run.seed) for point in found)
-        assert set(seeds.values()) == {1}
-    assert {point.run.threads for point in found} == {1}
+        assert set(seeds.values()) <= {1}
+    assert {point.run.threads for point in found} <= {1}
 
 
 def test_srnn_runs_at_the_papers_settings_and_rivals_have_five_minutes() -> None:
@@ -72,6 +72,17 @@ def test_three_seeds_where_three_are_asked_for() -> None:
     assert seeds("copy", "gru", 100) == [1234]
 
 
+def test_two_seeds_before_a_failure_is_told() -> None:
+    twice = Counter(
+        (exhibit, point.run.network.name, point.x) for exhibit in EXHIBITS for point in points(exhibit) if point.line in RIVALS
+    )
+    assert {place for place, count in twice.items() if count == 2} == {
+        ("copy", "nnrnn", 500),
+        ("adding", "nnrnn", 200),
+        ("psmnist", "rnn", "pmnist"),
+    }
+
+
 def test_own_recipes_are_lines_of_their_own() -> None:
     for exhibit, x in (("copy", 200), ("adding", 400), ("psmnist", "pmnist")):
         own = [point for point in points(exhibit) if point.run.recipe == "own"]
@@ -109,8 +120,11 @@ def test_a_rehearsal_is_short(exhibit: str) -> None:
 
 def test_published_numbers_belong_to_lines_that_are_run() -> None:
     counts = {"psmnist": (9, 0), "pmnistablation": (24, 0), "timit": (20, 15), "timitablation": (30, 0)}
+    measured = {"runtime": (24, 0), "timecomplexity": (12, 0)}
     for exhibit in EXHIBITS.values():
-        assert (len(exhibit.published), len(exhibit.quoted)) == counts.get(exhibit.id, (0, 0))
+        assert (len(exhibit.published), len(exhibit.quoted)) == (counts | measured).get(exhibit.id, (0, 0))
+        if exhibit.id in measured:
+            continue
         run = {(point.line, point.x) for point in points(exhibit.id)}
         not_run = {("nru", "bigpmnist")} if exhibit.id == "psmnist" else set()
         assert exhibit.published.keys() - run == not_run
@@ -123,6 +137,7 @@ def test_published_numbers_belong_to_lines_that_are_run() -> None:
     assert EXHIBITS["pmnistablation"].published["512 units, width 64, no gate", 1] == 94.78
     assert EXHIBITS["timit"].published["nru", 1024] == 0.35
     assert EXHIBITS["timitablation"].published["1024 units, width 32", 2] == 0.88
+    assert EXHIBITS["runtime"].published["nru", "pmnist"] == 835.47
 
 
 def test_an_unknown_profile_is_answered_with_those_there_are() -> None:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,9 @@ import pytest
 from rich.console import Console
 
 from srnn import data, records, reproduce
-from srnn.errors import DataError, SettingError
+from srnn.errors import DataError, Interrupted, RecordError, SettingError
 from srnn.folder import RunFolder
-from srnn.paper import EXHIBITS, Plan
+from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.recipes import make_run
 from srnn.reproduce import Crew
 from srnn.run import Run
@@ -149,10 +150,76 @@ def test_the_pace_of_a_run_is_measured() -> None:
     assert 0 < reproduce.pace(small()) < time.perf_counter() - start
 
 
+def looking_at(run: Run, trained: bool = True) -> Measurement:
+    return Measurement("hiddenstate", "srnn", 5, "hiddenstate", {"sequences": 2}, run, trained)
+
+
+@pytest.mark.slow
+def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = small()
+    exhibit = Exhibit("looked", "", "", "", "", measurements=lambda plan: iter([looking_at(run)]))
+    monkeypatch.setitem(EXHIBITS, "looked", exhibit)
+    assert reproduce.reproduce(["looked"], Plan(), console) == []
+    first = records.read_all(tmp_path / "results" / "copy.jsonl")
+    measured = records.read_all(tmp_path / "results" / "hiddenstate.jsonl")
+    assert [record["id"] for record in measured] == [looking_at(run).id]
+    assert "1 runs, 0 of them recorded in results; 1 measurements, 0 recorded" in said(console)
+    shutil.rmtree(tmp_path / "runs")
+    assert reproduce.reproduce(["looked"], Plan(), console) == []  # all is recorded: no weights are needed
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "results" / "hiddenstate.jsonl").unlink()
+    assert reproduce.reproduce(["looked"], Plan(), console) == []
+    assert "1 to be made (1 of them for their weights)" in said(console)
+    again = records.read_all(tmp_path / "results" / "hiddenstate.jsonl")
+    assert again[0]["found"] == measured[0]["found"]
+    assert records.read_all(tmp_path / "results" / "copy.jsonl") == first
+
+
+def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path: Path, console: Console) -> None:
+    lost, good = looking_at(small(seed=1)), Measurement("drive", "b", 5, "drive", {"seeds": [1]}, small(seed=2))
+    failed = reproduce.measure_all({each.id: each for each in (lost, good)}, tmp_path / "runs", tmp_path, console)
+    assert len(failed) == 1
+    assert "hiddenstate: srnn, 5: its run left no weights" in failed[0]
+    assert [record["id"] for record in records.read_all(tmp_path / "drive.jsonl")] == [good.id]
+
+
+def test_a_measurement_can_be_stopped(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*about: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "measure", interrupted)
+    each = looking_at(small(), trained=False)
+    with pytest.raises(
+        Interrupted, match="stopped by Ctrl-C while measuring hiddenstate: srnn, 5; the same command again goes on"
+    ):
+        reproduce.measure_all({each.id: each}, tmp_path, tmp_path, console)
+
+
+def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console: Console) -> None:
+    path = tmp_path / "copy.jsonl"
+    damaged = b'{"kind": "run", "id": "half'
+    newer = b'{"kind": "run", "id": "b", "format": 2}'
+    path.write_bytes(b'{"kind": "run", "id": "a"}\n' + damaged + b"\n" + newer + b"\n")
+    assert reproduce.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
+    assert "copy.jsonl:2 is damaged" in said(console)
+    assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
+    records.collect(path, {"kind": "run", "id": "a", "new": True})
+    assert path.read_bytes().splitlines() == [damaged, newer, b'{"kind": "run", "id": "a", "new": true}']
+    with pytest.raises(RecordError, match=r"copy.jsonl:1 is damaged.*copy.jsonl:2 is of another version"):
+        records.read_all(path)
+
+
+def test_all_begins_with_what_answers_most() -> None:
+    names = [exhibit.id for exhibit in reproduce.chosen(["all"])]
+    assert names[:4] == ["psmnist", "copy", "adding", "runtime"]
+    assert sorted(names) == sorted(EXHIBITS)
+
+
 def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
     with pytest.raises(SettingError, match="no exhibit is called 'coppy'; there are all, copy, adding, psmnist"):
         reproduce.chosen(["coppy"])
-    assert reproduce.chosen(["all"]) == list(EXHIBITS.values())
     monkeypatch.setattr(data, "is_here", lambda name: False)
     with pytest.raises(DataError, match=r"need data that are not here: timit \(speech\); `srnn data` says how"):
         reproduce.reproduce(["timit"], QUICK, console)

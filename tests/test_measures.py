@@ -1,0 +1,258 @@
+"""What exhibits measure: each number beside one that is found by a plain loop."""
+
+import base64
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from PIL import Image
+from scipy import stats
+from torch import Tensor
+
+from srnn import kernels
+from srnn.measures import KINDS, gradients, hiddenstate, measure, timing
+from srnn.models import SRNNNetwork
+from srnn.paper import EXHIBITS, Measurement, Plan
+from srnn.recipes import make_run
+from srnn.run import Run
+from srnn.tasks import Batch
+from srnn.train import make_model
+
+
+def small(task: str, network: str, **settings: Any) -> Run:
+    return make_run(task, network, **({"hidden_size": 7, "steps": 1} | settings))
+
+
+@pytest.mark.parametrize("task", ["adding", "copy"])
+@pytest.mark.parametrize("network", ["srnn", "rnn", "lstm", "gru"])
+def test_the_gradient_of_a_state_is_that_of_the_rest_of_the_sequence(task: str, network: str) -> None:
+    run = small(task, network, length=6)
+    found = gradients.gradients(run, None, 6, [5], sequences=3)
+    steps = 6 if task == "adding" else 26
+    assert found["t"] == list(range(1, steps + 1))
+    model = gradients.load(run, None, 5)
+    batch = run.task.batch(0, 3, 5 + gradients.FRESH)
+    for t in (1, 4, steps):
+        first, state = model.states(batch.input[:, :t])
+        parts = [part.detach().requires_grad_() for part in (state if isinstance(state, tuple) else (state,))]
+        outputs = [first[:, :-1].detach(), parts[0][-1][:, None]]
+        if t < steps:
+            outputs.append(model.states(batch.input[:, t:], tuple(parts) if len(parts) > 1 else parts[0])[0])
+        states = torch.cat(outputs, dim=1)
+        loss = run.task.loss(model.readout(states if run.task.every_step else states[:, -1]), batch)
+        each = torch.autograd.grad(loss, parts, allow_unused=True, materialize_grads=True)
+        norm = torch.cat([part[-1] for part in each], dim=-1).norm(dim=-1).mean()
+        assert found["norm"][0][t - 1] == pytest.approx(float(norm), rel=1e-4, abs=1e-12)
+    model.zero_grad()
+    run.task.loss(model(batch), batch).backward()
+    whole = math.sqrt(sum(float(p.grad.square().sum()) for p in model.rnn.parameters()))
+    assert found["weights"][0] == pytest.approx(whole, rel=1e-4)
+
+
+def test_untrained_networks_differ_by_seed_and_trained_ones_do_not() -> None:
+    run = small("adding", "srnn", length=5)
+    first, second = gradients.gradients(run, None, 5, [1, 2])["norm"]
+    assert first != second
+    weights = gradients.load(run, None, 3).state_dict()
+    loaded = gradients.load(run, weights, 99)
+    assert all(torch.equal(loaded.state_dict()[name], weights[name]) for name in weights)
+
+
+def plain_undo(states: Tensor) -> Tensor:
+    return torch.stack([states[:, t].roll(t, dims=-1) for t in range(states.shape[1])], dim=1)
+
+
+def test_undoing_the_shift_leaves_a_unit_in_its_place() -> None:
+    rnn = make_model(small("adding", "srnn")).rnn
+    h = torch.rand(2, 7) + 1
+    states = [h]
+    for _ in range(9):
+        states.append(states[-1].roll(-1, dims=-1))  # what the layer does to its state when b is 0
+    still = gradients.undo_shift(torch.stack(states, dim=1))
+    assert torch.equal(still, h[:, None].expand(-1, 10, -1))
+    moved = rnn(torch.rand(2, 9, 2))[0]
+    assert torch.equal(gradients.undo_shift(moved), plain_undo(moved))
+
+
+@pytest.mark.parametrize("newborn", [True, False])
+def test_survival_is_what_counting_gives(newborn: bool) -> None:
+    states = torch.relu(torch.randn(2, 20, 5) + 0.5)
+    horizon, ages = 6, []
+    for n in range(2):
+        for t in range(20 - horizon):
+            for u in range(5):
+                if states[n, t, u] > 0 and not (newborn and t > 0 and states[n, t - 1, u] > 0):
+                    age = next((k for k in range(20 - t) if states[n, t + k, u] == 0), 99)
+                    ages.append(age)
+    expected = [sum(age > k for age in ages) / len(ages) for k in range(horizon + 1)]
+    assert gradients._shares(states, horizon, newborn) == pytest.approx(expected)
+    assert expected[0] == 1 > expected[1]
+
+
+def test_a_symmetric_walk_survives_as_the_formula_says() -> None:
+    found = gradients.survival(small("copy", "srnn", length=20), None, [1], horizon=10)
+    steps = torch.randn(200_000, 11).cumsum(dim=1)
+    born = steps[steps[:, 0] > 0]
+    for k in (0, 1, 5, 10):
+        assert found["walk"][k] == pytest.approx(float((born[:, : k + 1] > 0).all(dim=1).double().mean()), abs=0.01)
+        assert found["paper"][k] == 1 / (1 + k)
+    assert len(found["newborn"][0]) == len(found["k"]) == 11
+
+
+def test_the_bound_holds_with_the_absolute_value_inside_and_not_as_printed() -> None:
+    found = gradients.bound(small("adding", "srnn", length=10), None, 10, [1, 2, 3], units=7)
+    assert found["absolute value inside"] == [0.0] * 3
+    assert max(found["as printed"]) > 0
+
+
+def test_b_is_measured_on_the_inputs_of_the_task() -> None:
+    run = small("adding", "srnn", length=30)
+    found = gradients.drive(run, None, [4])
+    b = gradients.load(run, None, 4).rnn.b[0](run.task.batch(0, 20, 4 + gradients.FRESH).input)
+    assert found == {"mean": [pytest.approx(float(b.detach().mean()))], "deviation": [pytest.approx(float(b.detach().std()))]}
+
+
+def test_changes_of_the_state_are_told_by_phase() -> None:
+    run = small("adding", "srnn", length=40)
+    weights = gradients.load(run, None, 1).state_dict()
+    found = hiddenstate.hiddenstate(run, weights, sequences=3)
+    batch = run.task.batch(0, 3, run.seed + gradients.FRESH)
+    states = plain_undo(gradients.load(run, weights, 1).states(batch.input)[0].detach())
+    changes: dict[str, list[float]] = {name: [] for name in found["phases"]}
+    for n in range(3):
+        marks = batch.input[n, :, 1].nonzero().flatten().tolist()
+        for t in range(10, 40):
+            phase = "at the markers" if t in marks else list(changes)[1 + sum(mark < t for mark in marks)]
+            changes[phase].append(float((states[n, t] - states[n, t - 1]).norm() / states[n, t - 1].norm()))
+    assert list(changes) == ["at the markers", "before the markers", "between them", "after them"]
+    for name, values in changes.items():
+        assert found["phases"][name]["steps"] == len(values) > 0
+        assert found["phases"][name]["change"] == pytest.approx(sum(values) / len(values), rel=1e-5)
+    assert found["markers"] == [mark for mark in batch.input[0, :, 1].nonzero().flatten().tolist() if mark >= 10]
+    picture = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(found["png"]))))
+    assert picture.shape == (7, 40)
+    expected = (states[0] / found["white"]).clamp(0, 1).T.numpy() * 255
+    assert numpy.abs(picture - expected).max() <= 0.5 + 1e-3
+
+
+def test_a_unit_that_a_step_sets_to_zero_is_counted() -> None:
+    states = torch.tensor([[[1.0, 2.0, 0.0], [1.0, 0.0, 0.0]]])
+    here = torch.tensor([[True]])
+    before, after = states[:, :-1], states[:, 1:]
+    zeroed = ((before > 0) & (after <= 0)).sum(dim=-1) / (before > 0).sum(dim=-1)
+    found = hiddenstate._means(here, torch.tensor([[0.5]]), zeroed, after > 0)
+    assert found == {"change": 0.5, "zeroed": 0.5, "alive": pytest.approx(1 / 3)}
+
+
+def test_copy_is_split_at_the_delay_and_a_picture_stays_below_a_megabyte() -> None:
+    run = small("copy", "srnn", length=30)
+    batch = run.task.batch(0, 2, 1)
+    phases = hiddenstate._phases("copy", batch)
+    assert {name: int(part[0].sum()) for name, part in phases.items()} == {"symbols": 10, "delay": 29, "recital": 11}
+    assert int(batch.input[0, -11]) == 9  # where the recital begins: with the signal
+    noise = hiddenstate._picture(torch.rand(784, 1024), {})
+    assert noise["units_drawn"] == 892
+    assert len(noise["png"]) < 1_000_000
+
+
+def test_utterances_near_a_length_are_chosen() -> None:
+    class Spoken:
+        reports = "test"
+
+        def batches(self, split: str, size: int) -> Any:
+            for lengths in ([20, 30, 40], [140, 150, 160], [300, 310, 320]):
+                yield Batch(torch.zeros(3, max(lengths), 2), torch.zeros(3, max(lengths), 2), torch.tensor(lengths))
+
+    class Told:
+        task = Spoken()
+
+    batch = hiddenstate._batch(Told(), 3, 151)  # type: ignore[arg-type]
+    assert batch.input.shape[:2] == (2, 151)
+
+
+def test_a_line_is_fitted_with_its_interval() -> None:
+    x = [0.0, 1.0, 2.0, 3.0]
+    slope, margin = timing.fit(x, [1.0, 3.1, 4.9, 7.0])
+    assert slope == pytest.approx(numpy.polyfit(x, [1.0, 3.1, 4.9, 7.0], 1)[0])
+    line = stats.linregress(x, [1.0, 3.1, 4.9, 7.0])
+    assert margin == pytest.approx(line.stderr * stats.t.ppf(0.975, 2), rel=1e-3)
+    for free, quantile in timing.QUANTILE.items():
+        assert quantile == pytest.approx(stats.t.ppf(0.975, free), rel=1e-3)
+
+
+def test_growth_is_measured_at_every_size_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[Any, ...]] = []
+    real = timing._one_sequence
+
+    def noted(*what: Any) -> Any:
+        made.append((*what, torch.get_num_threads()))
+        return real(*what)
+
+    monkeypatch.setattr(timing, "_one_sequence", noted)
+    torch.set_num_threads(2)
+    found = timing.growth("srnn", "units", [8, 16, 32], fixed=5, rounds=1)
+    assert torch.get_num_threads() == 2
+    assert made == [("srnn", "units", size, 5, 1) for size in (8, 16, 32)]
+    assert found["sizes"] == [8, 16, 32]
+    assert min(found["milliseconds"]) > 0
+    assert found["fitted_from"] == 8
+    layer = timing._network("urnn", 8).layer(4, 5)
+    assert layer.factored
+
+
+def test_the_forms_of_srnn_give_the_same_and_the_plain_loop_is_plain() -> None:
+    rnn = SRNNNetwork(6, mlp=(3,)).layer(2, 5)
+    x = torch.randn(2, 5, 2)
+    assert torch.equal(timing.EverySymbol(rnn)(x)[0], rnn(x)[0])
+    seen: list[str] = []
+    before = kernels.DEFAULT
+    timing._without_kernel(lambda: seen.append(kernels.DEFAULT))()
+    assert seen == ["reference"]
+    assert before == kernels.DEFAULT
+
+
+@pytest.mark.parametrize("task", ["copy", "pmnist"])
+def test_runtime_holds_every_form(task: str) -> None:
+    found = timing.runtime(task, rounds=1, networks=["gru"], steps=12)
+    assert list(found["milliseconds"]) == ["gru", "srnn, plain loop", "srnn, dense", "srnn, alphabet"]
+    assert found["times_srnn"]["srnn, dense"] == 1.0
+    assert found["times_srnn"]["gru"] == pytest.approx(found["milliseconds"]["gru"] / found["milliseconds"]["srnn, dense"])
+
+
+def test_a_record_of_a_measurement_can_answer_for_itself() -> None:
+    run = small("adding", "srnn", length=5)
+    measurement = Measurement("gradients", "srnn", 5, "gradients", {"length": 5, "seeds": [1]}, run)
+    record = measure(measurement, None)
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["id"] == measurement.id
+    assert record["measurement"]["run"] == run.id
+    assert {"versions", "machine", "commit", "format"} <= record.keys()
+    again = Measurement("gradients", "srnn", 5, "gradients", {"seeds": [1], "length": 5}, run)
+    other = Measurement("gradients", "srnn", 5, "gradients", {"seeds": [1], "length": 5}, run, trained=True)
+    assert again.id == measurement.id != other.id
+
+
+def test_every_measurement_of_every_exhibit_has_a_function_and_an_id_of_its_own() -> None:
+    found = [each for exhibit in EXHIBITS.values() for each in exhibit.measurements(Plan())]
+    assert {each.kind for each in found} == set(KINDS)
+    assert len({each.id for each in found}) == len(found)
+    trained = {(each.line, each.x) for each in found if each.kind == "gradients" and each.trained}
+    assert len(trained) == 2 * 3 * 4
+    seeds = {len(each.settings["seeds"]) for each in found if each.kind == "gradients" and not each.trained}
+    assert seeds == {5}
+
+
+@pytest.mark.slow
+def test_every_measurement_can_be_rehearsed(tmp_path: Path) -> None:
+    for exhibit in ("gradients", "hiddenstate", "runtime", "timecomplexity"):
+        for each in EXHIBITS[exhibit].measurements(Plan("quick")):
+            if each.run is not None and each.run.task.name in ("pmnist", "speech"):
+                continue  # their data may not be here
+            weights = make_model(each.run).state_dict() if each.run and each.trained else None
+            record = measure(each, weights)
+            assert record["found"], each
