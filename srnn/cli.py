@@ -64,6 +64,7 @@ def srnn_(
     srnn train copy        # one run of one task; srnn train --help
     srnn runs              # what was run, and how well it did
     srnn reproduce --list  # tables and figures of the paper
+    srnn report            # what holds: one page of all that was run
     srnn bench --quick     # how much faster than nn.GRU?
     SRNN_BACKEND=torch srnn demo     # without the compiled kernel (also: native, reference)[/dim]
     """
@@ -343,6 +344,36 @@ def reproduce(
         raise SettingError(f"name an exhibit, or all: {', '.join(paper.EXHIBITS)}")
     if crew.reproduce(exhibits, plan, console, jobs=jobs, only=only or (), estimate_only=estimate):
         raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    out: Annotated[Path, typer.Option(help="The folder of the page; its figures and tables lie beside it.")] = Path("report"),
+    results: Annotated[Path, typer.Option(help="Where the records lie.")] = Path("results"),
+    profile: Annotated[str, typer.Option(help="cpu or full: of which runs.")] = "cpu",
+    quick: Annotated[bool, typer.Option("--quick", help="Of a rehearsal: what `srnn reproduce --quick` left.")] = False,
+    readme: Annotated[Path | None, typer.Option(help="A README whose verdicts are to be replaced; makes no page.")] = None,
+) -> None:
+    """Make one page of all records: what the paper claims, what was measured, every table and figure.
+
+    The page needs nothing but itself; figures are also written as SVG and PDF, tables as CSV, Markdown and LaTeX.
+
+    [dim]srnn report
+    srnn report --out /tmp/page --quick
+    srnn report --readme README.md[/dim]
+    """
+    from srnn import paper
+    from srnn import report as page
+    from srnn import reproduce as crew
+
+    plan, console = paper.Plan("quick" if quick else profile, all_networks=True), Console()
+    folder = crew.places(plan)[1] if quick else results
+    if readme is not None:
+        page.fill_readme(folder, readme)
+        return
+    lead = "A rehearsal at toy sizes: it shows that everything runs, and says nothing about the paper." if quick else ""
+    path = page.make(folder, out, console, plan=plan, lead=lead)
+    console.print(f"report: {path}", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

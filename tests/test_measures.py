@@ -221,7 +221,13 @@ def test_runtime_holds_every_form(task: str) -> None:
     found = timing.runtime(task, rounds=1, networks=["gru"], steps=12)
     assert list(found["milliseconds"]) == ["gru", "srnn, plain loop", "srnn, dense", "srnn, alphabet"]
     assert found["times_srnn"]["srnn, dense"] == 1.0
+    assert list(found["parameters"]) == ["gru", "srnn"]
     assert found["times_srnn"]["gru"] == pytest.approx(found["milliseconds"]["gru"] / found["milliseconds"]["srnn, dense"])
+
+
+def test_runtime_counts_parameters_as_table_4_does() -> None:
+    found = timing.runtime("adding", rounds=1, networks=["rnn", "gru"], steps=3)
+    assert found["parameters"] == {"rnn": 17_025, "gru": 50_817, "srnn": 4_833}  # the authors' one more is not used
 
 
 def test_a_record_of_a_measurement_can_answer_for_itself() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from srnn import kernels
+from srnn import kernels, models
 from srnn.bench.clock import Call, Clock, ratio
-from srnn.bench.networks import training_step
-from srnn.bench.training import SETTINGS, real_images
+from srnn.bench.networks import drawn, training_step
+from srnn.bench.training import SETTINGS, Setting, real_images
 from srnn.models import NETWORKS, SRNNNetwork
 from srnn.network import Network
 
@@ -33,17 +33,23 @@ def runtime(task: str, rounds: int = 5, networks: Sequence[str] = PAPER, steps: 
     dense, on = (
         (DenseSRNNNetwork(s.H, mlp=s.mlp), s) if s.embedded else (srnn, replace(s, draw=DENSE.get(task, s.draw), symbols=0))
     )
-    calls = {name: training_step(on, NETWORKS[name](s.H)) for name in networks}
+    shown: dict[str, Network] = {name: NETWORKS[name](s.H) for name in networks} | {"srnn": srnn}
+    calls = {name: training_step(on, shown[name]) for name in networks}
     calls |= {"srnn, plain loop": _without_kernel(training_step(on, dense)), "srnn, dense": training_step(on, dense)}
     if s.symbols:
         calls["srnn, alphabet"] = training_step(s, srnn)
     times = Clock(rounds).race(calls)
     return {
         "sizes": {"N": s.N, "T": s.T, "H": s.H},
+        "parameters": {name: _parameters(on, network) for name, network in shown.items()},
         "milliseconds": {name: 1e3 * median(seconds) for name, seconds in times.items()},
         "times_srnn": {name: ratio(times, name, "srnn, dense") for name in times},
         "threads": torch.get_num_threads(),
     }
+
+
+def _parameters(s: Setting, network: Network) -> int:
+    return models.make(drawn(s), network, 1, readout=(), norm=False, dropout=0.0).count_parameters()
 
 
 class EverySymbol(nn.Module):

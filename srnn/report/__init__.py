@@ -1,1 +1,235 @@
-"""x"""
+"""`srnn report`: records -> one self-contained HTML page; figures also as SVG and PDF, tables as CSV, Markdown and LaTeX.
+
+evidence.py         what was run at each point, and how far it may be compared
+claims.py           the claims of the paper, and the rules of their verdicts
+findings.py         what we found about the published experiments
+tables.py, table.py     ours beside the paper's
+figures.py, plot.py     the same as figures
+page.html, page.css     how it looks
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import markupsafe
+from rich.console import Console
+from rich.progress import Progress
+
+from srnn import records
+from srnn.display import describe
+from srnn.errors import RecordError, StorageError
+from srnn.paper import EXHIBITS, Exhibit, Plan, Point
+from srnn.report import plot
+from srnn.report.claims import VERDICTS, Verdict, verdicts
+from srnn.report.evidence import Evidence
+from srnn.report.figures import figures
+from srnn.report.findings import findings
+from srnn.report.table import Table
+from srnn.report.tables import tables, verdict_table
+
+TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
+README_FIGURES = ("copy", "runtime", "psmnist", "adding")  # the first two of these that there are
+README_CLAIMS = 12
+
+
+def make(
+    results: Path,
+    out: Path,
+    console: Console,
+    *,
+    plan: Plan | None = None,
+    lead: str = "",
+    points: Mapping[str, Sequence[Point]] | None = None,
+) -> Path:
+    """Writes page, figures and tables; returns the page's path. `points`: by exhibit, in the place of the plan's."""
+    found, faults = read(results)
+    for fault in faults:
+        console.print(fault, markup=False, highlight=False, soft_wrap=True)
+    evidence = Evidence.gather(found, plan or Plan(all_networks=True), points)
+    if not any(evidence.has(name) for name in EXHIBITS):
+        raise RecordError(f"no record in {results} belongs to an exhibit; `srnn reproduce copy` makes some")
+    parts = []
+    try:
+        for folder in ("figures", "tables"):
+            (out / folder).mkdir(parents=True, exist_ok=True)
+        with Progress(console=console, transient=True) as bar:
+            for exhibit in bar.track(EXHIBITS.values(), description="drawing"):
+                if points is None or evidence.has(exhibit.id):
+                    parts.append(_part(exhibit, evidence, out))
+        judged = verdicts(evidence)
+        _write_table(verdict_table(judged), out)
+        page = out / "index.html"
+        records.replace(page, _page(judged, parts, evidence, found, faults, lead).encode())
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{out} cannot be written: {error.strerror}; give another --out") from error
+    return page
+
+
+def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """All records of a folder, and what is wrong with lines that hold none."""
+    files = sorted(results.glob("*.jsonl"))
+    if not files:
+        raise RecordError(f"there are no records in {results}; make some with: srnn reproduce copy (or name another --results)")
+    found: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for path in files:
+        good, bad = records.read_lines(path)
+        found += good
+        faults += bad
+    return found, faults
+
+
+def fill_readme(results: Path, readme: Path) -> None:
+    """Puts the head of the verdicts into a README, with two figures beside it, in docs/figures."""
+    evidence = Evidence.gather(read(results)[0], Plan(all_networks=True))
+    drawn = [figure for name in README_FIGURES for figure in figures(EXHIBITS[name], evidence)[:1]][:2]
+    folder = readme.parent / "docs" / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    for figure in drawn:
+        plot.save(figure, folder, ["svg"])
+    records.replace(readme, records.filled(readme, "verdicts", readme_block(evidence, [figure.name for figure in drawn])))
+
+
+def readme_block(evidence: Evidence, names: Sequence[str]) -> str:
+    judged = verdicts(evidence)
+    rows = tuple((str(each.claim.number), each.claim.says, each.verdict, each.found) for each in judged[:README_CLAIMS])
+    shown = Table("verdicts", _summary(judged), ("claim", "the paper says", "verdict", "we measured"), rows)
+    pictures = [
+        f"![{figure.alt}](docs/figures/{figure.name}.svg)" for name in names for figure in figures(EXHIBITS[name], evidence)[:1]
+    ]
+    more = f"The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
+    return "\n\n".join([shown.as_markdown().rstrip(), more, *pictures])
+
+
+def _summary(judged: Sequence[Verdict]) -> str:
+    counts = Counter(each.verdict for each in judged)
+    return "Of 27 claims: " + ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+
+
+def _part(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
+    """A section of the page, its files written."""
+    shown, drawn = tables(exhibit, evidence), figures(exhibit, evidence)
+    for table in shown:
+        _write_table(table, out)
+    for figure in drawn:
+        plot.save(figure, out / "figures")
+    planned = sum(evidence.planned[exhibit.id].values())
+    recorded = sum(len(each) for each in evidence.results[exhibit.id].values()) + len(evidence.measured[exhibit.id])
+    return {
+        "exhibit": exhibit,
+        "tables": shown,
+        "figures": [
+            {
+                "name": figure.name,
+                "caption": figure.caption,
+                "alt": figure.alt,
+                "legend": figure.legend,
+                "panels": [markupsafe.Markup(svg) for svg in plot.inline(figure)],
+            }
+            for figure in drawn
+        ],
+        "planned": planned,
+        "recorded": recorded,
+        "runs": _runs(exhibit, evidence),
+        "notes": [*_settings(exhibit, evidence), *exhibit.departures],
+    }
+
+
+def _write_table(table: Table, out: Path) -> None:
+    for suffix, text in (("csv", table.as_csv()), ("md", table.as_markdown()), ("tex", table.as_latex())):
+        (out / "tables" / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+
+
+def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
+    return [
+        (
+            each.id,
+            f"{line}, {x}",
+            str(each.seed),
+            f"{each.updates:,}",
+            str(each.record["ended_by"]),
+            f"{each.cpu_seconds:,.0f}",
+            each.record["commit"]["id"][:10] + (" +" if each.record["commit"]["dirty"] is True else ""),
+        )
+        for (line, x), results in evidence.results[exhibit.id].items()
+        for each in results
+    ]
+
+
+def _settings(exhibit: Exhibit, evidence: Evidence) -> Iterable[str]:
+    """Of the first recorded run, in words."""
+    for results in list(evidence.results[exhibit.id].values())[:1]:
+        run = results[0].run
+        how = {name: run[name] for name in ("optimizer", "lr", "batch_size", "clip", "schedule", "threads")}
+        yield (
+            f"Settings of the first line: {describe(run)}; " + ", ".join(f"{name} {value}" for name, value in how.items()) + "."
+        )
+
+
+def _page(
+    judged: Sequence[Verdict],
+    parts: Sequence[Mapping[str, Any]],
+    evidence: Evidence,
+    found: Sequence[Mapping[str, Any]],
+    faults: Sequence[str],
+    lead: str,
+) -> str:
+    here = jinja2.Environment(loader=jinja2.PackageLoader("srnn", "report"), autoescape=True, undefined=jinja2.StrictUndefined)
+    here.filters |= {"slug": _slug, "code": _code}
+    counts = Counter(each.verdict for each in judged)
+    for part in parts:
+        part["claims"] = [each.claim.number for each in judged if each.claim.exhibit == part["exhibit"].id]  # type: ignore[index]
+    source = jinja2.PackageLoader("srnn", "report").get_source(here, "page.css")[0]
+    return here.get_template("page.html").render(
+        title=TITLE,
+        style=markupsafe.Markup(source),
+        lead=lead or LEAD,
+        counts=[(name, counts[name]) for name in VERDICTS],
+        verdicts=judged,
+        exhibits=parts,
+        findings=list(findings(evidence)),
+        about=_about(found),
+        machines=_machines(found),
+        faults=faults,
+    )
+
+
+LEAD = (
+    "Rotman and Wolf (2020) propose a recurrent network whose state is shifted, not multiplied. Here is every table and figure "
+    "of their paper, measured again on an ordinary CPU, and what that says about each of their claims."
+)
+
+
+def _about(found: Sequence[Mapping[str, Any]]) -> str:
+    runs = [record for record in found if record["kind"] == "run"]
+    hours = sum(record["cpu_seconds"] for record in runs) / 3600
+    rest = len(found) - len(runs)
+    return (
+        f"{len(runs)} runs, {hours:.1f} hours of one core, and {rest} measurements. A record holds all settings, the seed, the "
+        "commit, versions, the machine and the curve; the same settings give the same bits on the same machine."
+    )
+
+
+def _machines(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    kinds = Counter(
+        f"{record['machine']['cpu']}, {record['machine']['cores']} cores, torch {record['versions']['torch']}, "
+        f"srnn {record['versions']['srnn']}"
+        for record in found
+        if "machine" in record
+    )
+    return [f"{count} records: {kind}." for kind, count in kinds.most_common()]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z]+", "-", text.lower()).strip("-")
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """`words` as code."""
+    return markupsafe.Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(markupsafe.escape(text))))

@@ -1,0 +1,209 @@
+"""A figure as data, panels of lines or a picture, and how it is drawn: panel by panel for the page, whole as SVG and PDF.
+
+Ink is drawn in one colour that the page replaces by that of its text, so that a figure is readable on light and on dark.
+"""
+
+import base64
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import EngFormatter
+from PIL import Image
+
+INK = "#012345"
+PANEL = (3.4, 2.5)  # inches: as wide as a phone
+POINTS = 120  # of a line at most; more are not seen
+RC: Any = {
+    "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
+    "svg.hashsalt": "srnn",  # the same records give the same bytes
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.useoffset": False,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "axes.titlecolor"), INK),
+}
+# Distinguishable without colour by their dashes, and with it by most eyes, on light and on dark.
+STYLES: dict[str, tuple[str, Any]] = {
+    "srnn": ("#d8572a", "-"),
+    "gru": ("#3b8ede", (0, (5, 1))),
+    "lstm": ("#1f9e77", (0, (3, 1, 1, 1))),
+    "rnn": ("#8a8f98", (0, (1, 1))),
+    "urnn": ("#c46bb0", (0, (4, 2))),
+    "nru": ("#c99700", (0, (6, 2, 1, 2))),
+    "nnrnn": ("#6f6fd8", (0, (2, 2))),
+}
+OTHERS = ("#d8572a", "#3b8ede", "#1f9e77", "#c46bb0", "#c99700", "#6f6fd8", "#8a8f98", "#a05a2c", "#4fb0c6", "#9b3d5a")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line, or with `dots` its points alone; `band` is a pair of lines around it. `style` names its colour."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: str = ""
+    band: tuple[Sequence[float], Sequence[float]] | None = None
+    dots: str = ""
+    dashed: bool = False
+    thin: bool = False
+
+    def look(self, number: int) -> tuple[str, Any]:
+        """Colour and dashes."""
+        name = self.style or self.label
+        if name.isdigit():  # lines that belong together have the same number
+            number = int(name)
+        colour, dash = STYLES.get(name, (OTHERS[number % len(OTHERS)], "-"))
+        return colour, ":" if self.dashed else dash
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Axes with lines; `guides` are level lines with a name; `names` stand along y in place of numbers."""
+
+    title: str
+    x: str
+    y: str
+    lines: Sequence[Line] = ()
+    guides: Sequence[tuple[str, float]] = ()
+    log: str = ""
+    bottom: float | None = None
+    names: Sequence[str] = ()
+    png: str = ""  # a picture, base64
+    marks: Sequence[int] = ()  # steps of a picture that are pointed at
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels with one caption; `alt` says in words what one sees."""
+
+    name: str
+    caption: str
+    alt: str
+    panels: Sequence[Panel] = field(default_factory=tuple)
+
+    @property
+    def legend(self) -> list[tuple[str, str, bool]]:
+        """Label, colour and whether it is dashed, each once."""
+        found: dict[str, tuple[str, str, bool]] = {}
+        for panel in self.panels:
+            for k, line in enumerate(panel.lines):
+                colour, dash = line.look(k)
+                found.setdefault(line.label, (line.label, colour, dash != "-"))
+        return list(found.values())
+
+
+def inline(figure: Figure) -> list[str]:
+    """An SVG for each panel, to stand in a page; ids are the figure's own."""
+    return [_page_svg(panel, f"{figure.name}-{k}") for k, panel in enumerate(figure.panels)]
+
+
+def _page_svg(panel: Panel, prefix: str) -> str:
+    with matplotlib.rc_context(RC):
+        canvas = Canvas(figsize=PANEL, layout="constrained")
+        _draw(panel, canvas.add_subplot())
+        text = _svg(canvas)
+    text = text[text.index("<svg") :]
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
+    text = re.sub(r'(xlink:href="#|url\(#)', rf"\1{prefix}-", text)
+    text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
+    return re.sub(r">\s+<", "><", text).replace(INK, "currentColor")
+
+
+def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) -> None:
+    """The whole figure with a legend, in files of its name, on white."""
+    columns = min(3, len(figure.panels))
+    rows = -(-len(figure.panels) // columns)
+    with matplotlib.rc_context({**RC, "savefig.facecolor": "white"}):
+        canvas = Canvas(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.5), layout="constrained")
+        for panel, axes in zip(figure.panels, canvas.subplots(rows, columns, squeeze=False).flat, strict=False):
+            _draw(panel, axes)
+        for axes in canvas.axes[len(figure.panels) :]:
+            axes.set_visible(False)
+        handles = [
+            matplotlib.lines.Line2D([], [], color=colour, linestyle="--" if dashed else "-", label=label)
+            for label, colour, dashed in figure.legend
+        ]
+        if handles:
+            canvas.legend(handles=handles, loc="outside lower center", ncols=min(7, len(handles)), frameon=False)
+        for kind in kinds:
+            path = folder / f"{figure.name}.{kind}"
+            if kind == "svg":
+                path.write_text(_svg(canvas).replace(INK, "#222222"), encoding="utf-8")
+            else:
+                canvas.savefig(path, metadata={"CreationDate": None})
+
+
+def _svg(canvas: Canvas) -> str:
+    file = io.StringIO()
+    FigureCanvasSVG(canvas).print_svg(file, metadata={"Date": None, "Creator": None})
+    return file.getvalue()
+
+
+def _draw(panel: Panel, axes: Axes) -> None:
+    axes.patch.set_alpha(0)
+    axes.figure.patch.set_alpha(0)
+    axes.set_title(panel.title)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    if panel.png:
+        _picture(panel, axes)
+        return
+    for number, line in enumerate(panel.lines):
+        _line(line, number, axes)
+    for name, level in panel.guides:
+        axes.axhline(level, color=INK, linewidth=0.6, linestyle=(0, (1, 2)))
+        axes.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=6.5)
+    if max((line.x[-1] for line in panel.lines if len(line.x)), default=0) >= 10_000 and "x" not in panel.log:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 400k
+    if "x" in panel.log:
+        axes.set_xscale("log")
+    if "y" in panel.log:
+        axes.set_yscale("log")
+    if panel.bottom is not None:
+        axes.set_ylim(bottom=panel.bottom)
+    if panel.names:
+        axes.set_yticks(range(len(panel.names)), panel.names)
+        axes.invert_yaxis()
+        axes.grid(axis="x", linewidth=0.3, alpha=0.4)
+
+
+def _line(line: Line, number: int, axes: Axes) -> None:
+    colour, dash = line.look(number)
+    chosen = numpy.unique(numpy.linspace(0, len(line.x) - 1, min(POINTS, len(line.x))).round().astype(int))
+    x, y = numpy.asarray(line.x, float)[chosen], numpy.asarray(line.y, float)[chosen]
+    if line.band is not None:
+        low, high = (numpy.asarray(side, float)[chosen] for side in line.band)
+        axes.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
+    width = 0.8 if line.thin or line.dashed else 1.6 if line.style == "srnn" or line.label == "srnn" else 1.1
+    face = "none" if line.dashed else colour
+    marks: Any = (
+        {"marker": line.dots, "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": colour} if line.dots else {}
+    )
+    axes.plot(x, y, color=colour, linestyle="none" if line.dots == "o" and line.thin else dash, linewidth=width, **marks)
+
+
+def _picture(panel: Panel, axes: Axes) -> None:
+    image = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(panel.png))))
+    axes.imshow(image, cmap="inferno", aspect="auto", interpolation="nearest")
+    for mark in panel.marks:
+        axes.annotate(
+            "",
+            (mark, -0.5),
+            (mark, -0.5 - 0.09 * len(image)),
+            arrowprops={"arrowstyle": "->", "color": INK},
+            annotation_clip=False,
+        )
