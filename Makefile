@@ -15,7 +15,8 @@ demo: setup  ## doctor, a short benchmark, and three problems of the paper learn
 	@$(BIN)/srnn demo
 	@echo
 	@echo "Look at two tables above: how many times faster than nn.GRU a training step is (record: results/bench-quick.json),"
-	@echo "and what came out beside the paper (runs: runs/demo). Next: $(BIN)/srnn train --help, or 'make bench'."
+	@echo "and what came out beside the paper. The same as a page, with curves: runs/demo/report/index.html"
+	@echo "Next: $(BIN)/srnn report (the page of the records in results/), $(BIN)/srnn train --help, or 'make bench'."
 
 test: lint  ## lint, the check of the library's ABI, and the tests but the slow ones
 	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \

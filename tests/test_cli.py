@@ -62,7 +62,7 @@ def test_help_names_every_command_and_shows_how_to_begin(run: Run) -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "info", "train", "eval", "runs", "reproduce", "data"])
+@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "info", "train", "eval", "runs", "reproduce", "report", "data"])
 def test_help_of_a_command_has_an_example(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
@@ -324,6 +324,11 @@ def test_demo_runs_all_three_or_says_what_is_left_out(run: Run, elsewhere: Path,
     assert all(word in table for word in ("copy", "adding", "the paper"))
     assert "pmnist" not in table
     assert len(list((elsewhere / "runs" / "demo").glob("*/record.json"))) == 2
+    page = elsewhere / "runs" / "demo" / "report" / "index.html"
+    assert f"report: {page.relative_to(elsewhere)}" in out
+    text = page.read_text(encoding="utf-8")
+    assert all(f'id="{exhibit}"' in text for exhibit in ("copy", "adding"))
+    assert 'id="psmnist"' not in text
 
 
 @pytest.mark.parametrize("terminal", [True, False])

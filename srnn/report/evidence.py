@@ -115,7 +115,9 @@ class Evidence:
             parts: list[Point | Measurement] = [*each, *looked]
             for part in parts:
                 planned[name].setdefault((part.line, part.x), 0)
-            for part in [*exhibit.points(asked), *exhibit.measurements(asked)] if points is None else parts:
+            if points is None:
+                parts = [*exhibit.points(asked), *exhibit.measurements(asked)]
+            for part in parts:
                 planned[name][part.line, part.x] += 1
             for point in each:
                 if point.run.id in found:

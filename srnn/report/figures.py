@@ -11,6 +11,7 @@ from srnn.report.plot import Figure, Line, Panel
 from srnn.report.tables import SHORT, TIMED
 
 SHOWN = ("srnn", *RIVALS)
+OURS = "srnn, our recipe"
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> list[Figure]:
@@ -18,7 +19,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> list[Figure]:
     return [figure for figure in BUILDERS[exhibit.id](exhibit, evidence) if figure.panels]
 
 
-def curve(label: str, results: Sequence[Result], over: str, style: str = "") -> Line:
+def curve(label: str, results: Sequence[Result], over: str) -> Line:
     """The first seed as a line, all of them as a band; over training "examples", "seconds" or "epochs"."""
     first = results[0]
     x, y = _columns(first, over)
@@ -26,7 +27,7 @@ def curve(label: str, results: Sequence[Result], over: str, style: str = "") -> 
     if len(results) > 1:
         sides = [numpy.interp(x, *_columns(each, over)) for each in results]
         band = numpy.min(sides, axis=0).tolist(), numpy.max(sides, axis=0).tolist()
-    return Line(label, x, y, style or label, band)
+    return Line(label, x, y, band=band)
 
 
 def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
@@ -41,7 +42,7 @@ AXES = {"examples": "training examples", "seconds": "CPU seconds, one thread", "
 def memory_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     """Copy and adding: a panel for each length, over examples and over seconds."""
     places = list(dict.fromkeys(x for _, x in evidence.results[exhibit.id]))
-    lines = [line for line in dict.fromkeys(line for line, _ in evidence.results[exhibit.id]) if line in SHOWN]
+    lines = [line for line in dict.fromkeys(line for line, _ in evidence.results[exhibit.id]) if line in (*SHOWN, OURS)]
     for over in ("examples", "seconds"):
         panels = []
         for T in places:

@@ -16,11 +16,15 @@ import numpy
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
+from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
+
+from srnn.errors import RecordError
 
 INK = "#012345"
 PANEL = (3.4, 2.5)  # inches: as wide as a phone
+LEGEND = 0.6  # inches below the panels
 POINTS = 120  # of a line at most; more are not seen
 RC: Any = {
     "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
@@ -111,8 +115,8 @@ def inline(figure: Figure) -> list[str]:
 
 def _page_svg(panel: Panel, prefix: str) -> str:
     with matplotlib.rc_context(RC):
-        canvas = Canvas(figsize=PANEL, layout="constrained")
-        _draw(panel, canvas.add_subplot())
+        canvas = Canvas(figsize=PANEL)
+        _draw(panel, canvas.add_axes(_inside((0.0, 0.0), PANEL, panel)))
         text = _svg(canvas)
     text = text[text.index("<svg") :]
     text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
@@ -127,24 +131,34 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
     """The whole figure with a legend, in files of its name, on white."""
     columns = min(3, len(figure.panels))
     rows = -(-len(figure.panels) // columns)
+    width, height = PANEL[0] * columns, PANEL[1] * rows + LEGEND
     with matplotlib.rc_context({**RC, "savefig.facecolor": "white"}):
-        canvas = Canvas(figsize=(PANEL[0] * columns, PANEL[1] * rows + 0.5), layout="constrained")
-        for panel, axes in zip(figure.panels, canvas.subplots(rows, columns, squeeze=False).flat, strict=False):
-            _draw(panel, axes)
-        for axes in canvas.axes[len(figure.panels) :]:
-            axes.set_visible(False)
+        canvas = Canvas(figsize=(width, height))
+        for k, panel in enumerate(figure.panels):
+            corner = PANEL[0] * (k % columns), height - PANEL[1] * (k // columns + 1)
+            _draw(panel, canvas.add_axes(_inside(corner, (width, height), panel)))
         handles = [
-            matplotlib.lines.Line2D([], [], color=colour, linestyle="--" if dashed else "-", label=label)
+            Line2D([], [], color=colour, linestyle="--" if dashed else "-", label=label)
             for label, colour, dashed in figure.legend
         ]
         if handles:
-            canvas.legend(handles=handles, loc="outside lower center", ncols=min(7, len(handles)), frameon=False)
+            canvas.legend(handles=handles, loc="lower center", ncols=min(3 * columns, len(handles)), frameon=False)
         for kind in kinds:
             path = folder / f"{figure.name}.{kind}"
             if kind == "svg":
                 path.write_text(_svg(canvas).replace(INK, "#222222"), encoding="utf-8")
             else:
                 canvas.savefig(path, metadata={"CreationDate": None})
+
+
+def _inside(corner: tuple[float, float], whole: tuple[float, float], panel: Panel) -> tuple[float, float, float, float]:
+    """Where the axes of a panel lie in a drawing, in shares of it: the panel less its margins, which are in inches.
+
+    Fixed ones: to measure every label first would take half of the time of drawing.
+    """
+    left, right, bottom, top = 1.15 if panel.names else 0.62, 0.1, 0.45, 0.3
+    x, y = corner[0] + left, corner[1] + bottom
+    return x / whole[0], y / whole[1], (PANEL[0] - left - right) / whole[0], (PANEL[1] - bottom - top) / whole[1]
 
 
 def _svg(canvas: Canvas) -> str:
@@ -171,14 +185,21 @@ def _draw(panel: Panel, axes: Axes) -> None:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 400k
     if "x" in panel.log:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(_plain)
     if "y" in panel.log:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_plain)
     if panel.bottom is not None:
         axes.set_ylim(bottom=panel.bottom)
     if panel.names:
         axes.set_yticks(range(len(panel.names)), panel.names)
         axes.invert_yaxis()
         axes.grid(axis="x", linewidth=0.3, alpha=0.4)
+
+
+def _plain(value: float, place: Any = None) -> str:
+    """A number on a logarithmic axis: 0.01, 1e-5, 300."""
+    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
 
 
 def _line(line: Line, number: int, axes: Axes) -> None:
@@ -197,7 +218,10 @@ def _line(line: Line, number: int, axes: Axes) -> None:
 
 
 def _picture(panel: Panel, axes: Axes) -> None:
-    image = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(panel.png))))
+    try:
+        image = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(panel.png))))
+    except (UnidentifiedImageError, ValueError):
+        raise RecordError(f"the picture of {panel.title} in the records cannot be read; measure it again") from None
     axes.imshow(image, cmap="inferno", aspect="auto", interpolation="nearest")
     for mark in panel.marks:
         axes.annotate(

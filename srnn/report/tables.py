@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from srnn.display import number
-from srnn.paper import RIVALS, Exhibit
+from srnn.paper import Exhibit
 from srnn.report.claims import Verdict
 from srnn.report.evidence import Evidence, Result, mean
 from srnn.report.table import Table
@@ -56,10 +56,9 @@ def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 
 
 def _lines(exhibit: Exhibit, evidence: Evidence) -> list[str]:
-    """All lines of the paper's networks, and others where they were run."""
+    """All lines that are planned, and others where they were run."""
     ran = {line for line, _ in evidence.results[exhibit.id]}
-    wanted = {"srnn", *RIVALS} | {line for line, _ in exhibit.published}
-    return [line for line in dict.fromkeys(line for line, _ in evidence.planned[exhibit.id]) if line in ran | wanted]
+    return list(dict.fromkeys(line for (line, _), count in evidence.planned[exhibit.id].items() if count or line in ran))
 
 
 def cell(results: Sequence[Result], planned: bool) -> str:

@@ -1,0 +1,642 @@
+"""The report: verdicts follow from records by rule, tables and figures show them, and the page stands on its own."""
+
+import base64
+import copy
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from srnn import records, report
+from srnn.cli import app
+from srnn.errors import RecordError, StorageError
+from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan, Point
+from srnn.report import claims, plot
+from srnn.report.claims import AT_EQUAL_TIME, CLAIMS, FAILS, HOLDS, IN_PART, NOT_TESTED, verdicts
+from srnn.report.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
+from srnn.report.figures import BUILDERS, figures
+from srnn.report.plot import Figure, Line, Panel
+from srnn.report.table import Table
+from srnn.report.tables import cell, tables
+from srnn.run import Run
+
+ROOT = Path(__file__).parents[1]
+PLAN = Plan()
+GUESSERS = {"pmnist": 10.0, "bigpmnist": 10.0, "randomlabels": 10.0, "speech": 50.0, "adding": 1 / 6}
+ACCURACY = ("pmnist", "bigpmnist", "randomlabels")
+
+
+def guesser(run: Run) -> float:
+    return run.task.guesser if run.task.name == "copy" else GUESSERS[run.task.name]
+
+
+def recorded(
+    run: Run, value: float, *, share: float = 1.0, half_at: float = 0.5, seconds: float = 100.0, **other: Any
+) -> dict[str, Any]:
+    """A record as a run of this result would leave it: half way to its value after a share `half_at` of its updates."""
+    whole = run.steps or 600
+    updates, start = int(share * whole), guesser(run)
+    steps = [k * updates // 20 for k in range(1, 21)]
+    way = [min(1.0, (step / whole) / (2 * half_at)) for step in steps]
+    losses = [
+        start * (max(value, 1e-12) / start) ** w if run.task.name in ("copy", "adding") else start + (value - start) * w
+        for w in way
+    ]
+    curve: dict[str, Any] = {"step": steps, "loss": losses, "cpu_seconds": [seconds * k / 20 for k in range(1, 21)]}
+    result = None
+    if run.task.name not in ("copy", "adding"):
+        metric = "accuracy" if run.task.name in ACCURACY else "mse"
+        result = {"split": "test", "metric": metric, "value": value, "loss": value, "at": updates}
+        curve |= {"evaluation_score": losses, "evaluation_loss": losses}
+    return {
+        "kind": "run",
+        "id": run.id,
+        "run": run.as_dict(),
+        "parameters": 1000,
+        "status": "finished",
+        "ended_by": "steps" if share >= 1 else "minutes",
+        "updates": updates,
+        "examples": updates * run.batch_size,
+        "epochs": share * run.epochs if run.epochs else None,
+        "result": result,
+        "training": {"window": 500, "final": value, "lowest": value, "lowest_at": updates},
+        "guesser": start,
+        "ceiling": None,
+        "lines": {"repeat": 50.0, "linear": 38.0} if run.task.name == "speech" else None,
+        "curve": curve | {"seconds": curve["cpu_seconds"]},
+        "seconds": seconds,
+        "cpu_seconds": seconds,
+        "commit": {"id": "0123456789abcdef", "dirty": False},
+        "machine": {"cpu": "a CPU", "cores": 2},
+        "versions": {"torch": "2", "srnn": "0"},
+        **other,
+    }
+
+
+def ideal(exhibit: str, point: Point) -> dict[str, Any]:
+    """A world in which the paper is right in everything."""
+    run, line, x = point.run, point.line, point.x
+    name, low = run.network.name, guesser(run)
+    if exhibit == "copy":
+        shares = {"srnn": 1e-4, "gru": 0.8, "lstm": 0.8, "urnn": 0.85, "nru": 0.85, "rnn": 0.85, "nnrnn": 0.01}
+        share_of_guesser = 1.0 if name == "nnrnn" and x > 300 else shares[name]
+        if not run.embed:
+            share_of_guesser = min(1.0, 2 * share_of_guesser)
+        slow = {"srnn": 0.1}.get(name, 0.5)
+        record = recorded(run, share_of_guesser * low, half_at=slow)
+        if name == "srnn":
+            record["training"]["final"] = 100 * record["training"]["lowest"]
+        return record
+    if exhibit == "adding":
+        quick = {"nru": 0.05, "gru": 0.1, "srnn": 0.2, "lstm": 0.45}.get(name, 0.5)
+        solved = name in ("nru", "gru", "srnn", "lstm") or (name == "nnrnn" and x < 200)
+        return recorded(run, low / 100 if solved else low, half_at=quick)
+    if exhibit == "psmnist":
+        value = {"srnn": 96.0, "rnn": 20.0}.get(name, 91.0) if x == "pmnist" else {"srnn": 95.0}.get(name, 20.0)
+        return recorded(run, value + run.seed / 10_000)
+    if exhibit == "pmnistablation":
+        gain = 0.0 if run.network.gate else (-0.5 if run.network.hidden_size == 1024 else -0.2)  # type: ignore[attr-defined]
+        return recorded(run, 96.0 + gain + run.seed / 100_000)
+    if exhibit == "timit":
+        better = {"nru": 10.0, "srnn": 12.0}.get(name, 30.0)
+        parameters = {"nru": 20_000, "srnn": 1000}.get(name, 1000)
+        return recorded(run, better, parameters=parameters)
+    if exhibit == "timitablation":
+        narrow, depth = (1.1 if "width 8" in line else 1.0), (0.02 if run.network.hidden_size >= 1024 else 0.2)
+        return recorded(run, 10 * narrow * (1 + depth * x))
+    if exhibit == "randomlabels":
+        crop = 16 if "16x16" in line else 8
+        return recorded(run, 99.0, half_at=0.1 if name == "srnn" else 0.2 if crop == 8 else 0.4)
+    return recorded(run, low / 100)
+
+
+def picture() -> str:
+    file = io.BytesIO()
+    Image.new("L", (2, 2), 128).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def found(measurement: Measurement) -> dict[str, Any]:
+    line, x, kind = measurement.line, measurement.x, measurement.kind
+    if kind == "gradients":
+        t = list(range(1, 11))
+        return {"t": t, "norm": [[1.0] * 10 if line.startswith("srnn") else [1e-9 * k for k in t]], "weights": [1.0]}
+    if kind == "survival":
+        k = list(range(201))
+        estimate = [1 / (1 + n) for n in k]
+        return {"k": k, "newborn": [estimate], "living": [estimate], "paper": estimate, "walk": estimate}
+    if kind == "bound":
+        return {"as printed": [0.1], "absolute value inside": [0.0]}
+    if kind == "drive":
+        return {"mean": [0.0], "deviation": [1.0]}
+    if kind == "growth":
+        return {
+            "sizes": [1, 2, 4],
+            "milliseconds": [1, 2, 4],
+            "exponent": 1.0 if line in ("srnn", "urnn") else 2.0,
+            "margin": 0.1,
+        }
+    if kind == "runtime":
+        names = ("rnn", "lstm", "gru", "nru", "urnn")
+        times = dict.fromkeys(names, 3.0) | {"srnn, plain loop": 2.0, "srnn, dense": 1.0}
+        parameters = dict.fromkeys(names, 9000) | {"urnn": 500, "srnn": 5000}
+        return {"sizes": {"N": 100, "T": 300, "H": 128}, "times_srnn": times, "milliseconds": times, "parameters": parameters}
+    phases = {
+        "adding": {"at the markers": 0.5, "before the markers": 0.01, "between them": 0.01, "after them": 0.01},
+        "copy": {"symbols": 0.5, "delay": 0.001, "recital": 0.1},
+    }.get(x, {"first third": 0.1, "second third": 0.1, "last third": 0.1})
+    zeroed = 0.2 if x == "speech" else 0.01
+    told = {name: {"steps": 9, "change": change, "zeroed": zeroed, "alive": 0.5} for name, change in phases.items()}
+    return {"steps": 2, "units": 2, "units_drawn": 2, "phases": told, "png": picture(), "white": 1.0, "markers": [0]}
+
+
+def measured(measurement: Measurement) -> dict[str, Any]:
+    about = {"kind": "measurement", "id": measurement.id, "measurement": measurement.as_dict()}
+    return about | {
+        "found": found(measurement),
+        "machine": {"cpu": "a CPU", "cores": 2},
+        "versions": {"torch": "2", "srnn": "0"},
+    }
+
+
+@pytest.fixture(scope="module")
+def world() -> list[dict[str, Any]]:
+    """Every record of the plan, in that world."""
+    made: dict[str, dict[str, Any]] = {}
+    for name, exhibit in EXHIBITS.items():
+        for point in exhibit.points(PLAN):
+            made.setdefault(point.run.id, ideal(name, point))
+        for measurement in exhibit.measurements(PLAN):
+            made[measurement.id] = measured(measurement)
+    return list(made.values())
+
+
+def gathered(world: list[dict[str, Any]]) -> Evidence:
+    return Evidence.gather(world, PLAN)
+
+
+def test_in_a_world_where_the_paper_is_right_every_claim_holds(world: list[dict[str, Any]]) -> None:
+    assert {each.claim.number: (each.verdict, each.found) for each in verdicts(gathered(world)) if each.verdict != HOLDS} == {}
+
+
+def test_without_records_nothing_is_tested() -> None:
+    assert {each.verdict for each in verdicts(gathered([]))} == {NOT_TESTED}
+    assert all(each.found for each in verdicts(gathered([])))
+
+
+Change = Callable[[Evidence], None]
+
+
+def edit(exhibit: str, line: str, x: Any, **fields: Any) -> Change:
+    """Sets fields of the records of a point; `value` is the number that is reported, with a curve that ends there."""
+
+    def change(evidence: Evidence) -> None:
+        for result in evidence.results[exhibit][line, x]:
+            record: Any = result.record
+            for name, value in fields.items():
+                if name == "value":
+                    record["training"] |= {"lowest": value, "final": value}
+                    record["result"] = record["result"] and record["result"] | {"value": value}
+                    for column in ("loss", "evaluation_score", "evaluation_loss"):
+                        if column in record["curve"]:
+                            record["curve"][column] = [value] * 20
+                else:
+                    record[name] = value
+            result.__init__(record)  # type: ignore[misc]
+
+    return change
+
+
+def tell(exhibit: str, line: str, x: Any, **parts: Any) -> Change:
+    """Sets parts of what was measured at a point."""
+
+    def change(evidence: Evidence) -> None:
+        evidence.measured[exhibit][line, x].update(parts)  # type: ignore[attr-defined]
+
+    return change
+
+
+def phase(task: str, name: str, **numbers: float) -> Change:
+    return lambda evidence: evidence.found("hiddenstate", "srnn", task)["phases"][name].update(numbers)
+
+
+# For every claim something that, had it been found, takes the claim away, and what is left of it.
+AGAINST: dict[int, tuple[str, list[Change]]] = {
+    1: (IN_PART, [edit("copy", "srnn", 100, status="diverged")]),
+    2: (IN_PART, [tell("gradients", "srnn on adding, untrained", 2000, norm=[[1e-6] + [1.0] * 9])]),
+    3: (IN_PART, [tell("gradients", "units on copy, trained", "copy", newborn=[[1.0] * 201])]),
+    4: (FAILS, [tell("timecomplexity", "srnn", "units", exponent=1.9)]),
+    5: (IN_PART, [edit("copy", "gru", 200, value=1e-9)]),
+    6: (FAILS, [edit("copy", "srnn", T, value=1e-9) for T in (100, 200, 300, 500, 1000, 2000)]),
+    7: (IN_PART, [edit("copy", "urnn", 2000, value=1e-9)]),
+    8: (IN_PART, [edit("copy", "gru, one-hot", 200, value=1e-9)]),
+    9: (IN_PART, [edit("adding", "lstm", 200, value=1e-9)]),
+    10: (IN_PART, [edit("copy", "nnrnn", 500, value=1e-9)]),
+    11: (FAILS, [edit("psmnist", "rnn", "pmnist", value=91.0)]),
+    12: (IN_PART, [edit("psmnist", "gru", "pmnist", value=99.0)]),
+    13: (FAILS, [edit("psmnist", "gru", "bigpmnist", value=94.0)]),
+    14: (FAILS, [edit("pmnistablation", "512 units, width 64", 2, value=90.0)]),
+    15: (FAILS, [edit("pmnistablation", "1024 units, width 32, no gate", 3, value=99.0)]),
+    16: (IN_PART, [edit("timit", "gru", 256, value=1.0)]),
+    17: (FAILS, [edit("timit", "nru", 1024, parameters=2900)]),
+    18: (FAILS, [edit("timitablation", f"{H} units, width 8", depth, value=99.0) for H in (128, 256) for depth in (1, 2, 3)]),
+    19: (FAILS, [edit("timitablation", "2048 units, width 32", 3, value=99.0)]),
+    20: (IN_PART, [phase("adding", "between them", change=0.4)]),
+    21: (FAILS, [phase("copy", "delay", change=0.3)]),
+    22: (IN_PART, [phase("pmnist", "last third", change=0.001)]),
+    23: (IN_PART, [phase("adding", "between them", zeroed=0.9)]),
+    24: (IN_PART, [edit("randomlabels", "srnn, 16x16", 10_000, value=50.0)]),
+    25: (IN_PART, [edit("randomlabels", "srnn, 8x8", 100, value=50.0)]),
+    26: (IN_PART, [tell("runtime", "all", "copy", times_srnn={"gru": 0.9, "srnn, dense": 1.0})]),
+    27: (FAILS, [tell("runtime", "all", "adding", parameters={"srnn": 5000, "urnn": 500, "rnn": 400})]),
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: str(claim.number))
+def test_a_claim_does_not_hold_when_the_numbers_are_against_it(claim: claims.Claim, world: list[dict[str, Any]]) -> None:
+    evidence = gathered(copy.deepcopy(world))
+    expected, changes = AGAINST[claim.number]
+    for change in changes:
+        change(evidence)
+    assert claim.judge(evidence)[0] == expected
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: str(claim.number))
+def test_a_claim_is_not_tested_when_a_record_is_missing(claim: claims.Claim, world: list[dict[str, Any]]) -> None:
+    evidence = gathered(world)
+    asked: list[tuple[str, Any]] = []
+
+    class Noting(Evidence):
+        def at(self, exhibit: str, line: str, x: Any, seeds: int = 1) -> Any:
+            asked.append((exhibit, (line, x)))
+            return super().at(exhibit, line, x, seeds)
+
+        def found(self, exhibit: str, line: str, x: Any) -> Any:
+            asked.append((exhibit, (line, x)))
+            return super().found(exhibit, line, x)
+
+    claim.judge(Noting(evidence.results, evidence.measured, evidence.planned))
+    if claim.number == 1:  # of all runs there are
+        assert not asked
+        return
+    for exhibit, key in set(asked):
+        results = {
+            name: {k: v for k, v in each.items() if (name, k) != (exhibit, key)} for name, each in evidence.results.items()
+        }
+        looked = {
+            name: {k: v for k, v in each.items() if (name, k) != (exhibit, key)} for name, each in evidence.measured.items()
+        }
+        with pytest.raises(Missing):
+            claim.judge(Evidence(results, looked, evidence.planned))
+
+
+def test_a_rival_that_was_cut_short_loses_at_equal_time_only(world: list[dict[str, Any]]) -> None:
+    cut = copy.deepcopy(world)
+    for record in cut:
+        if (
+            record["kind"] == "run"
+            and record["run"]["network"]["name"] != "srnn"
+            and record["run"]["task"]["name"] in ("pmnist", "copy")
+        ):
+            run = record["run"]
+            record |= {"ended_by": "minutes", "updates": 10, "epochs": 0.1 * run["epochs"] if run["epochs"] else None}
+    judged = {each.claim.number: each.verdict for each in verdicts(gathered(cut))}
+    assert judged[12] == AT_EQUAL_TIME
+    assert judged[5] == AT_EQUAL_TIME
+
+
+def point(exhibit: str, line: str, x: Any) -> Point:
+    return next(each for each in EXHIBITS[exhibit].points(PLAN) if (each.line, each.x) == (line, x))
+
+
+def result(exhibit: str, line: str, x: Any, value: float, **how: Any) -> Result:
+    return Result(recorded(point(exhibit, line, x).run, value, **how))
+
+
+def test_a_run_may_be_compared_when_more_updates_would_not_help() -> None:
+    whole = result("psmnist", "gru", "pmnist", 90.0)
+    assert (whole.is_whole, whole.is_fair, whole.share) == (True, True, 1.0)
+    cut = result("psmnist", "gru", "pmnist", 90.0, share=0.5)
+    assert (cut.is_whole, cut.is_fair, cut.share) == (False, False, 0.5)
+    flat = result("psmnist", "gru", "pmnist", 90.0, share=0.5, half_at=0.01)
+    assert flat.is_fair
+    assert not result("psmnist", "gru", "pmnist", 90.0, share=0.2, half_at=0.001).is_fair
+    falling = result("copy", "gru", 200, 1e-3, share=0.5)
+    assert not falling.is_fair
+    assert result("copy", "gru", 200, 1e-3, share=0.5, half_at=0.01).is_fair
+    assert result("copy", "gru", 200, 1e-3, share=0.1, status="diverged").is_fair
+
+
+def test_curves_answer_when_and_how_good() -> None:
+    rising = result("psmnist", "gru", "pmnist", 90.0)
+    assert rising.best() == 90.0
+    assert rising.best(seconds=50.0) == pytest.approx(10 + 80 * 0.5)
+    assert rising.best(updates=0) is None
+    assert rising.updates_to(50.0) == 300
+    assert rising.updates_to(91.0) is None
+    falling = result("copy", "gru", 200, 1e-4)
+    assert falling.updates_to(1e-3) is not None
+    losses = falling.record["curve"]["loss"]
+    assert falling.curve[6][2] == pytest.approx(sum(losses[2:7]) / 5)  # the mean of five entries
+
+
+def test_comparisons() -> None:
+    ours = [result("psmnist", "srnn", "pmnist", value) for value in (96.0, 96.4)]
+    assert compare(ours, [result("psmnist", "gru", "pmnist", 90.0)]) == BETTER
+    assert compare(ours, [result("psmnist", "gru", "pmnist", 99.0, share=0.1)]) == WORSE
+    assert compare(ours, [result("psmnist", "gru", "pmnist", 96.1)]) == SAME
+    assert compare(ours, [result("psmnist", "gru", "pmnist", 96.1, share=0.5)]) == UNCLEAR
+    assert compare(ours, [result("psmnist", "gru", "pmnist", 90.0, share=0.5)]) == IN_TIME
+    slow = [result("psmnist", "srnn", "pmnist", 96.0, seconds=10_000.0)]
+    assert compare(slow, [result("psmnist", "gru", "pmnist", 90.0, share=0.5, half_at=0.25)]) == UNCLEAR
+    less = [result("timit", "srnn", 128, 12.0)]
+    assert compare(less, [result("timit", "gru", 128, 30.0)]) == BETTER
+    lost = Result(recorded(point("copy", "gru", 200).run, 1.0, status="diverged", training=None))
+    assert compare([result("copy", "srnn", 200, 1e-5)], [lost]) == BETTER
+    assert compare([lost], [result("copy", "srnn", 200, 1e-5)]) == WORSE
+    assert mean([lost]) is None
+
+
+def test_cells_say_how_a_number_was_made() -> None:
+    assert cell([], planned=True) == "not run"
+    assert cell([], planned=False) == ""
+    assert cell([result("psmnist", "gru", "pmnist", 90.0)], True) == "90.00"
+    seeds = [result("psmnist", "srnn", "pmnist", value) for value in (96.0, 96.4)]
+    assert cell(seeds, True) == "96.20 ± 0.2000"
+    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], True) == "90.00* (50%)"
+    lost = recorded(point("copy", "gru", 200).run, 1.0, share=0.5, status="diverged", training=None)
+    assert cell([Result(lost)], True) == "diverged after 10000 updates"
+
+
+def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
+    shown = {table.name: table for exhibit in EXHIBITS.values() for table in tables(exhibit, gathered(world))}
+    digits = dict(zip(shown["psmnist"].headings, next(row for row in shown["psmnist"].rows if row[0] == "gru"), strict=True))
+    assert digits["pMNIST"] == "91.12"
+    assert digits["pMNIST, paper"] == "91.87"
+    speech = dict(zip(shown["timit"].headings, next(row for row in shown["timit"].rows if row[0] == "exprnn"), strict=True))
+    assert speech["224, paper"] == "(5.30)"
+    assert shown["runtime"].rows[0][:3] == ("rnn", "3.00", f"{0.18 / 0.07:.2f}")
+    assert shown["runtime-epochs"].rows[0][1:3] == ("0.03", "0.18")  # 3 ms a step, 10 steps
+    assert [row[2] for row in shown["timecomplexity"].rows] == ["2.00 ± 0.10"] * 4 + ["1.00 ± 0.10"] * 2
+    assert any(row[0] == "estimate of the paper" and row[1] == "9.09%" for row in shown["gradients-survival"].rows)
+    assert {exhibit.id for exhibit in EXHIBITS.values()} <= shown.keys()
+    for table in shown.values():
+        assert {len(row) for row in table.rows} == {len(table.headings)}, table.name
+    empty = {table.name: table for exhibit in EXHIBITS.values() for table in tables(exhibit, gathered([]))}
+    assert all("not run" in {text for row in table.rows for text in row} for table in empty.values())
+
+
+def test_a_table_is_written_in_every_form() -> None:
+    table = Table("t", "50 % & more", ("a", "b_1"), (("x|y", "1 ± 2"),), ("a note",))
+    assert table.as_csv() == "a,b_1\nx|y,1 ± 2\n"
+    assert table.as_markdown() == "**50 % & more**\n\n| a | b_1 |\n| --- | --- |\n| x\\|y | 1 ± 2 |\n\na note\n"
+    latex = table.as_latex()
+    assert r"\caption{50 \% \& more}" in latex
+    assert r"a & b\_1 \\" in latex
+    assert r"x\textbar{}y & 1 $\pm$ 2 \\" in latex
+    assert latex.count(r"\begin") == latex.count(r"\end") == 2
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITS.values(), ids=lambda exhibit: exhibit.id)
+def test_every_exhibit_has_figures_of_what_was_recorded(exhibit: Exhibit, world: list[dict[str, Any]]) -> None:
+    drawn = figures(exhibit, gathered(world))
+    assert drawn
+    assert all(figure.alt and figure.caption and figure.panels for figure in drawn)
+    assert all(panel.png or panel.lines for figure in drawn for panel in figure.panels)
+    assert figures(exhibit, gathered([])) == []
+    assert BUILDERS.keys() == EXHIBITS.keys()
+
+
+def test_curves_are_drawn_over_examples_and_over_seconds(world: list[dict[str, Any]]) -> None:
+    by_name = {figure.name: figure for figure in figures(EXHIBITS["copy"], gathered(world))}
+    over = [by_name[name].panels[0].lines[0] for name in ("copy", "copy-seconds")]
+    assert over[0].label == "srnn"
+    assert over[0].x[-1] == 400_000
+    assert over[1].x[-1] == 100.0
+    assert over[0].band is not None  # three seeds
+    assert [panel.title for panel in by_name["copy"].panels] == [f"T = {T}" for T in (100, 200, 300, 500, 1000, 2000)]
+
+
+def test_a_panel_is_drawn_for_light_and_dark_with_ids_of_its_own(tmp_path: Path) -> None:
+    lines = [Line("srnn", [1, 2], [1e-3, 1.0], band=([1e-4, 0.5], [1e-2, 2.0])), Line("other", [1, 2], [1.0, 1.0], dashed=True)]
+    figure = Figure("f", "c", "a", [Panel("p", "x", "y", lines, [("guesser", 0.5)], "y")] * 2)
+    first, second = plot.inline(figure)
+    ids = [set(re.findall(r'id="([^"]+)"', svg)) for svg in (first, second)]
+    assert ids[0]
+    assert not ids[0] & ids[1]
+    used = set(re.findall(r'(?:url\(#|xlink:href="#)([^")]+)', first))
+    assert used
+    assert used <= ids[0]
+    assert plot.INK not in first
+    assert "currentColor" in first
+    plot.save(figure, tmp_path)
+    saved = (tmp_path / "f.svg").read_bytes(), (tmp_path / "f.pdf").read_bytes()
+    assert plot.INK.encode() not in saved[0]
+    assert saved[1].startswith(b"%PDF")
+    plot.save(figure, tmp_path)
+    assert ((tmp_path / "f.svg").read_bytes(), (tmp_path / "f.pdf").read_bytes()) == saved
+    assert figure.legend == [("srnn", "#d8572a", False), ("other", plot.OTHERS[1], True)]
+
+
+class Page(HTMLParser):
+    """What a page holds: ids, links, headings, tables with captions, resources that it would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.headings: list[str] = []
+        self.loads: list[str] = []
+        self.tables = self.captions = self.pictures = self.named = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        about = dict(attributes)
+        self.ids += [about["id"]] if about.get("id") else []  # type: ignore[list-item]
+        self.links += [about["href"] or ""] if tag == "a" else []
+        self.headings += [tag] if re.fullmatch("h[1-6]", tag) else []
+        self.tables += tag == "table"
+        self.captions += tag == "caption"
+        self.pictures += about.get("role") == "img"
+        self.named += about.get("role") == "img" and bool(about.get("aria-label"))
+        if tag in ("script", "link", "iframe", "object", "embed") or (tag in ("img", "image", "use", "source")):
+            self.loads += [value for name, value in about.items() if name in ("src", "href", "xlink:href") and value]
+
+
+@pytest.fixture(scope="module")
+def made(world: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of all that there can be."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "all.jsonl").write_text("".join(json.dumps(record) + "\n" for record in world))
+    return report.make(folder, folder / "out", Console(file=io.StringIO()), plan=PLAN)
+
+
+def test_the_page_stands_on_its_own(made: Path) -> None:
+    text = made.read_text(encoding="utf-8")
+    page = Page(text)
+    assert len(text.encode()) < 5_000_000
+    assert all(load.startswith(("data:", "#")) for load in page.loads), page.loads
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert len(page.ids) == len(set(page.ids))
+    for link in page.links:
+        assert link[1:] in page.ids if link.startswith("#") else (made.parent / link).stat().st_size > 0, link
+    assert page.tables == page.captions > 12
+    assert page.pictures == page.named > 12
+    assert page.headings[0] == "h1"
+    assert page.headings.count("h1") == 1
+    assert {f"claim-{k}" for k in range(1, 28)} | set(EXHIBITS) <= set(page.ids)
+    assert "96.43" in text  # a number of the paper
+    for figure in made.parent.glob("figures/*.svg"):
+        assert figure.with_suffix(".pdf").exists()
+
+
+def test_a_page_of_part_of_the_records_says_what_was_not_run(world: list[dict[str, Any]], tmp_path: Path) -> None:
+    some = [record for record in world if record["kind"] == "run" and record["run"]["network"]["name"] == "srnn"]
+    (tmp_path / "some.jsonl").write_text(
+        "".join(json.dumps(record) + "\n" for record in some) + "broken\n" + '{"kind": "run", "id": "x", "format": 9}\n'
+    )
+    console = Console(file=io.StringIO(), width=200)
+    text = report.make(tmp_path, tmp_path / "out", console, plan=PLAN).read_text(encoding="utf-8")
+    told = console.file.getvalue()  # type: ignore[attr-defined]
+    for fault in (f"some.jsonl:{len(some) + 1} is damaged", f"some.jsonl:{len(some) + 2} is of another version"):
+        assert fault in told
+        assert fault in text
+    assert "not run: gru at 100" in text
+    assert ">not run</td>" in text
+
+
+def test_errors_of_the_report_are_one_line(
+    tmp_path: Path, world: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console(file=io.StringIO())
+    with pytest.raises(RecordError, match=r"there are no records in .*; make some with: srnn reproduce copy"):
+        report.make(tmp_path, tmp_path / "out", console)
+    (tmp_path / "a.jsonl").write_text('{"kind": "run", "id": "of nothing"}\n')
+    with pytest.raises(RecordError, match=r"no record in .* belongs to an exhibit; `srnn reproduce copy` makes some"):
+        report.make(tmp_path, tmp_path / "out", console)
+    (tmp_path / "a.jsonl").write_text(json.dumps(world[0]) + "\n")
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(StorageError, match=r"out cannot be written: .*; give another --out"):
+        report.make(tmp_path, tmp_path / "out", console, plan=PLAN)
+
+
+def test_a_picture_that_cannot_be_read_is_told() -> None:
+    with pytest.raises(RecordError, match="the picture of adding in the records cannot be read"):
+        plot.inline(Figure("f", "c", "a", [Panel("adding", "x", "y", png="AAAA")]))
+
+
+def test_the_readme_shows_the_records() -> None:
+    """Made by: srnn runs results --readme README.md; srnn report --readme README.md."""
+    evidence = Evidence.gather(report.read(ROOT / "results")[0], Plan(all_networks=True))
+    names = [name for name in report.README_FIGURES if figures(EXHIBITS[name], evidence)][:2]
+    block = report.readme_block(evidence, names)
+    assert block in (ROOT / "README.md").read_text(encoding="utf-8"), "srnn report --readme README.md brings it up to date"
+
+
+def test_the_figures_of_the_readme_are_those_of_the_records(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "README.md", tmp_path)
+    report.fill_readme(ROOT / "results", tmp_path / "README.md")
+    made = {path.name: path.read_bytes() for path in (tmp_path / "docs" / "figures").iterdir()}
+    assert made == {path.name: path.read_bytes() for path in (ROOT / "docs" / "figures").iterdir()}
+    assert len(made) == 2
+
+
+def test_the_records_of_the_repository_are_whole_and_not_too_large() -> None:
+    found, faults = report.read(ROOT / "results")
+    assert faults == []
+    assert found
+    assert sum(path.stat().st_size for path in (ROOT / "results").iterdir()) < 20_000_000
+
+
+BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+PROBE = """
+<script>
+addEventListener("load", () => {
+  const boxes = [...document.querySelectorAll("figure svg")].map(each => each.getBoundingClientRect());
+  const told = {
+    figures: boxes.length,
+    smallest: Math.min(...boxes.map(box => Math.min(box.width, box.height))),
+    widest: document.documentElement.scrollWidth,
+    window: innerWidth,
+    loaded: performance.getEntriesByType("resource").map(each => each.name),
+    lost: [...document.querySelectorAll('a[href^="#"]')].filter(each => !document.getElementById(each.hash.slice(1))).length,
+  };
+  document.body.innerHTML = "<pre id=told>" + JSON.stringify(told) + "</pre>";
+});
+</script>
+"""
+
+
+def browse(page: Path, *options: str) -> tuple[str, str]:
+    """The document as the browser sees it, and what it wrote to its console."""
+    assert BROWSER is not None
+    home = page.parent / "browser"
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0", "--dump-dom"]
+    quiet = ["--no-first-run", "--disable-background-networking", "--disable-component-update", f"--user-data-dir={home}"]
+    done = subprocess.run([*command, *quiet, *options, page.as_uri()], capture_output=True, text=True, timeout=180, check=True)
+    return done.stdout, "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
+
+
+@pytest.fixture
+def browser() -> None:
+    if BROWSER is None:
+        if "browser" in os.environ.get("SRNN_REQUIRE", "").split(","):
+            pytest.fail("SRNN_REQUIRE=browser, and there is no chromium")
+        pytest.skip("there is no chromium")
+
+
+@pytest.mark.usefixtures("browser")
+def test_a_browser_opens_the_page_without_a_complaint(made: Path) -> None:
+    document, console = browse(made)
+    assert console == ""
+    assert "<h1>" in document
+
+
+@pytest.mark.usefixtures("browser")
+@pytest.mark.parametrize("width", [1280, 390])
+def test_figures_have_a_size_and_nothing_is_loaded(width: int, made: Path) -> None:
+    probed = made.with_name("probed.html")
+    probed.write_text(made.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    document, console = browse(probed, f"--window-size={width},900")
+    told = json.loads(re.search(r'<pre id="told">(.*?)</pre>', document, re.DOTALL).group(1))  # type: ignore[union-attr]
+    assert console == ""
+    assert told["figures"] > 40
+    assert told["smallest"] > 100
+    assert told["loaded"] == []
+    assert told["lost"] == 0
+    assert told["widest"] <= told["window"]
+
+
+@pytest.mark.usefixtures("browser")
+def test_the_browser_test_sees_what_is_wrong(tmp_path: Path) -> None:
+    """A page that loads something and fails in its script is told from one that does not."""
+    page = tmp_path / "bad.html"
+    page.write_text('<!doctype html><img src="no.png"><script>undefined_name()</script>', encoding="utf-8")
+    assert "undefined_name" in browse(page)[1]
+
+
+def test_the_command_makes_the_page(world: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "copy.jsonl").write_text(json.dumps(world[0]) + "\n")
+    done = CliRunner().invoke(app, ["report", "--out", "page"])
+    assert done.exit_code == 0, done.output
+    assert "report: page/index.html" in done.output
+    assert (tmp_path / "page" / "index.html").exists()
+    readme = tmp_path / "README.md"
+    readme.write_text("before\n<!-- verdicts:begin -->\n<!-- verdicts:end -->\nafter\n")
+    assert CliRunner().invoke(app, ["report", "--readme", "README.md"]).exit_code == 0
+    assert "Of 27 claims" in readme.read_text()
+    assert records.read_all(tmp_path / "results" / "copy.jsonl") == [world[0]]
