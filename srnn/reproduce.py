@@ -115,7 +115,8 @@ def reproduce(
     console.print(count + more, highlight=False, soft_wrap=True)
     failed: list[str] = []
     if left:
-        seconds = estimate(left, runs, console)
+        # A rehearsal is too short to be worth an estimate.
+        seconds = dict.fromkeys(left, 1.0) if plan.profile == "quick" else estimate(left, runs, console)
         total = sum(seconds.values()) / jobs / 60
         again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
         console.print(
@@ -171,12 +172,12 @@ def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str,
             done = _begun(runs / key)
             limit = 60 * run.minutes - done["seconds"] if run.minutes is not None else float("inf")
             updates = _updates(run) - done["step"]
-            found[key] = max(0.0, min(limit, updates * pace(run) if limit > 60 else limit))
+            found[key] = max(0.0, min(limit, updates * pace(run, 4 * limit / max(1, updates)) if limit > 60 else limit))
     return found
 
 
-def pace(run: Run) -> float:
-    """Seconds of one update, the faster of two after a first."""
+def pace(run: Run, slow: float = float("inf")) -> float:
+    """Seconds of one update, the faster of two after a first; that of the first where it is slower than `slow`."""
     with tempfile.TemporaryDirectory() as folder:
         training = Training(replace(run, minutes=None, steps=_updates(run)), RunFolder(Path(folder) / "run"), 1e9, ())
         times = []
@@ -184,6 +185,8 @@ def pace(run: Run) -> float:
             start = time.perf_counter()
             training.make_update()
             times.append(time.perf_counter() - start)
+            if times[0] > slow:
+                return times[0]
     return min(times[1:])
 
 
@@ -227,15 +230,28 @@ class Teller(Watcher):
             self.tell.put((self.key, "at", share, training.position.step))
 
 
-def _work(key: str, plain: dict[str, Any], folder: Path, tell: Any) -> None:
-    """What a process does: one run, from its settings to its record."""
-    try:
-        train(from_dict(plain), folder, watchers=[Teller(key, tell)])
-        tell.put((key, "done"))
-    except Interrupted:
-        tell.put((key, "stopped"))
-    except SRNNError as error:
-        tell.put((key, "failed", str(error)))
+def _work(inbox: Any, tell: Any) -> None:
+    """What a process does: one run after the other, each from its settings to its record, until it is given None."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # between two runs; while it trains, a run sees to it
+    while (given := inbox.get()) is not None:
+        key, plain, folder = given
+        try:
+            train(from_dict(plain), folder, watchers=[Teller(key, tell)])
+            tell.put((key, "done"))
+        except Interrupted:
+            tell.put((key, "stopped"))
+            return
+        except SRNNError as error:
+            tell.put((key, "failed", str(error)))
+
+
+class Worker:
+    """A process that trains; it takes a few seconds to begin, so it is kept for the next run."""
+
+    def __init__(self, context: Any, tell: Any) -> None:
+        self.inbox = context.SimpleQueue()
+        self.process = context.Process(target=_work, args=(self.inbox, tell))
+        self.process.start()
 
 
 class Crew:
@@ -256,7 +272,8 @@ class Crew:
         self.all, self.console = dict(left), console
         self.context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
         self.tell: Any = self.context.Queue()
-        self.working: dict[str, Any] = {}
+        self.working: dict[str, Worker] = {}
+        self.idle: list[Worker] = []
         self.shares: dict[str, float] = {}
         self.failed: list[str] = []
         self.stopped: list[str] = []  # by a signal that reached them before this process saw it
@@ -283,16 +300,20 @@ class Crew:
                 if asked():
                     self.stop(str(asked()))
             finally:
-                for process in self.working.values():  # only after a fault of ours
-                    process.terminate()
+                for worker in self.idle:
+                    worker.inbox.put(None)
+                for worker in self.working.values():  # only after a fault of ours
+                    worker.process.terminate()
+                for worker in (*self.idle, *self.working.values()):
+                    worker.process.join()
         return self.failed + [f"{key}: it was stopped, and can go on" for key in self.stopped]
 
     def begin(self) -> None:
         key = next(iter(self.waiting))
         run = self.waiting.pop(key)
-        process = self.context.Process(target=_work, args=(key, run.as_dict(), self.runs / key, self.tell), name=key)
-        process.start()
-        self.working[key] = process
+        worker = self.idle.pop() if self.idle else Worker(self.context, self.tell)
+        worker.inbox.put((key, run.as_dict(), self.runs / key))
+        self.working[key] = worker
         self.tasks[key] = self.bar.add_task(", ".join(results.brief(run.as_dict())), total=1.0, count="")
 
     def listen(self) -> None:
@@ -300,9 +321,9 @@ class Crew:
         try:
             key, word, *about = self.tell.get(timeout=0.2)
         except queue.Empty:
-            for key in [key for key, process in self.working.items() if not process.is_alive()]:
-                if self.tell.empty():
-                    self.end(key, f"its process ended by itself, with code {self.working[key].exitcode}")
+            for key, worker in list(self.working.items()):
+                if not worker.process.is_alive() and self.tell.empty():
+                    self.end(key, f"its process ended by itself, with code {worker.process.exitcode}")
             return
         if word == "at":
             self.shares[key] = about[0]
@@ -310,14 +331,15 @@ class Crew:
                 self.bar.update(self.tasks[key], completed=about[0], count=f"update {about[1]}")
             self.bar.update(self.whole, completed=sum(self.seconds[k] * share for k, share in self.shares.items()))
         elif word == "stopped":
-            self.working.pop(key).join()
+            self.working.pop(key).process.join()
             self.stopped.append(key)
         elif key in self.working:
             self.end(key, None if word == "done" else about[0])
 
     def end(self, key: str, fault: str | None) -> None:
-        process = self.working.pop(key)
-        process.join()
+        worker = self.working.pop(key)
+        if worker.process.is_alive():
+            self.idle.append(worker)
         self.bar.remove_task(self.tasks.pop(key))
         self.shares[key] = 1.0
         name = ", ".join(results.brief(self.all[key].as_dict()))
@@ -335,11 +357,10 @@ class Crew:
 
     def stop(self, why: str) -> None:
         """Lets every process write its checkpoint, then leaves."""
-        for process in self.working.values():
-            if process.is_alive():
-                process.terminate()
-        for process in self.working.values():
-            process.join()
+        for worker in self.working.values():
+            worker.process.terminate()
+        for worker in self.working.values():
+            worker.process.join()
         begun = len(self.working) + len(self.stopped)
         self.working.clear()
         interrupted = Interrupted(f"stopped by {why}; {begun} runs stand at their checkpoints: the same command again goes on")

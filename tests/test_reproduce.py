@@ -20,6 +20,7 @@ from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.recipes import make_run
 from srnn.reproduce import Crew
 from srnn.run import Run
+from srnn.train import Training
 
 QUICK = Plan("quick")
 
@@ -69,6 +70,21 @@ def test_an_exhibit_is_made_once(tmp_path: Path, console: Console, monkeypatch: 
     )
 
 
+def test_a_process_is_kept_for_the_next_run(tmp_path: Path, console: Console) -> None:
+    begun: list[int] = []
+
+    class Counting(Crew):
+        def begin(self) -> None:
+            super().begin()
+            begun.extend(worker.process.pid for worker in self.working.values())
+
+    left = {run.id: run for run in (small(seed=seed) for seed in (1, 2, 3))}
+    assert Counting(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, 1).work() == []
+    assert sorted(ids(tmp_path / "results")) == sorted(left)
+    assert len(begun) == 3
+    assert len(set(begun)) == 1
+
+
 def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, console: Console) -> None:
     good, bad = small(seed=1), small(seed=2)
     RunFolder(tmp_path / "runs" / bad.id).path.mkdir(parents=True)
@@ -87,8 +103,8 @@ class Murderous(Crew):
         super().listen()
         first = next(iter(self.all))
         if first in self.working and self.shares.get(first, 0) > 0:
-            os.kill(self.working[first].pid, signal.SIGKILL)
-            self.working[first].join()
+            os.kill(self.working[first].process.pid, signal.SIGKILL)
+            self.working[first].process.join()
 
 
 def test_a_process_that_dies_takes_nothing_with_it(tmp_path: Path, console: Console) -> None:
@@ -140,7 +156,7 @@ def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path)
 
 
 def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reproduce, "pace", lambda run: 0.5)
+    monkeypatch.setattr(reproduce, "pace", lambda run, slow: 0.5)
     runs = {"steps": small(steps=100), "minutes": small(steps=100_000, minutes=2.0), "few": small(steps=20, minutes=2.0)}
     assert reproduce.estimate(runs, tmp_path, console) == {"steps": 50.0, "minutes": 120.0, "few": 10.0}
 
@@ -148,6 +164,13 @@ def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Consol
 def test_the_pace_of_a_run_is_measured() -> None:
     start = time.perf_counter()
     assert 0 < reproduce.pace(small()) < time.perf_counter() - start
+
+
+def test_a_run_that_its_minutes_will_end_is_not_measured_thrice(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(Training, "make_update", lambda self: made.append(1))
+    assert reproduce.pace(small(), slow=0.0) > 0
+    assert len(made) == 1
 
 
 def looking_at(run: Run, trained: bool = True) -> Measurement:
