@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +32,9 @@ def main() -> None:
     try:
         app(prog_name="srnn")
     except SRNNError as error:
-        print(f"srnn: {error}", file=sys.stderr)
+        which = os.environ.get("RANK", "0")  # of the processes of torchrun, where the first speaks for all that stop together
+        if which == "0" or not isinstance(error, Interrupted):
+            print(f"srnn: {error}" if which == "0" else f"srnn (process {which}): {error}", file=sys.stderr)
         sys.exit(error.exit_code if isinstance(error, Interrupted) else 1)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
@@ -187,6 +190,9 @@ def train(
     steps: Annotated[int | None, typer.Option(help="End after this many updates.", rich_help_panel=HOW)] = None,
     epochs: Annotated[int | None, typer.Option(help="End after this many passes over the data.", rich_help_panel=HOW)] = None,
     minutes: Annotated[float | None, typer.Option(help="End after this time, if not before.", rich_help_panel=HOW)] = None,
+    cpu_minutes: Annotated[
+        float | None, typer.Option(help="End after this time of the processor, if not before.", rich_help_panel=HOW)
+    ] = None,
     patience: Annotated[
         int | None, typer.Option(help="End after this many evaluations without a better one.", rich_help_panel=HOW)
     ] = None,
@@ -372,7 +378,7 @@ def report(
         page.fill_readme(folder, readme)
         return
     lead = "A rehearsal at toy sizes: it shows that everything runs, and says nothing about the paper." if quick else ""
-    path = page.make(folder, out, console, plan=plan, lead=lead)
+    path = page.make(folder, out, console, plan=plan, lead=lead, is_experiment=not quick)
     console.print(f"report: {path}", markup=False, highlight=False, soft_wrap=True)
 
 

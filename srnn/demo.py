@@ -58,7 +58,7 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
         done.append(lab.train_run(each, FOLDER / each.id, console, into=FOLDER))
     console.print()
     console.print(_table(done, ascii_only=console.options.ascii_only))
-    page = report.make(FOLDER, FOLDER / "report", console, lead=LEAD, points=_points(chosen))
+    page = report.make(FOLDER, FOLDER / "report", console, lead=LEAD, points=_points(chosen), is_experiment=False)
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 

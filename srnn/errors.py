@@ -63,6 +63,10 @@ class DivergedError(SRNNError, ArithmeticError):
     """A training whose loss is no longer a finite number."""
 
 
+class TeamError(SRNNError, RuntimeError):
+    """Another of the processes that train one run together has ended."""
+
+
 class Interrupted(SRNNError):
     """A run that was asked to stop, and can go on from where it stands."""
 

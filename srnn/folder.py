@@ -120,14 +120,22 @@ def save_tensors(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
 
 def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
     """What `save_tensors` wrote, or an error that names the file."""
-    advice = "it cannot be used; delete the folder's files to begin again"
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
+        content = path.read_bytes()
     except FileNotFoundError:
         raise RecordError(f"{path} is not there") from None
-    except (OSError, safetensors.SafetensorError) as error:
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+    return parse_tensors(content, path)
+
+
+def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """The same from the file's content."""
+    advice = "it cannot be used; delete the folder's files to begin again"
+    try:
+        tensors = safetensors.torch.load(content)
+        about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+    except (ValueError, KeyError, safetensors.SafetensorError) as error:
         raise RecordError(f"{path} is damaged ({error}); {advice}") from None
     if about.get("sha256") != _digest(tensors, about.get("state", "")):
         raise RecordError(f"{path} is damaged (its content does not fit its digest); {advice}")

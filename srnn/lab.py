@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from srnn import display, recipes, records, results
+from srnn import display, distributed, recipes, records, results
 from srnn.display import number
 from srnn.errors import RecordError, SettingError, one_of
 from srnn.folder import RunFolder, load_tensors
@@ -54,17 +54,20 @@ def train_run(
     tensorboard: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Trains, shows it, and puts the record with the others of its task."""
-    _say(console, display.describe(run.as_dict()))
-    _say(console, f"run folder: {path}")
-    collected = into / f"{run.task.name}.jsonl"
-    records.make_room(collected)  # to fail now, and not after hours
-    shown = display.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
-    record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown)
-    records.collect(collected, record)
-    _say(console, summary(record, path))
-    _say(console, f"record: {collected}")
-    return record
+    """Trains, shows it, and puts the record with the others of its task. With torchrun the first process does all that."""
+    with distributed.joined(run.device) as team:
+        if not team.is_first:
+            return train(run, path, team=team)
+        _say(console, display.describe(run.as_dict()))
+        _say(console, f"run folder: {path}" + (f", {team.size} processes" if team.size > 1 else ""))
+        collected = into / f"{run.task.name}.jsonl"
+        records.make_room(collected)  # to fail now, and not after hours
+        shown = display.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
+        record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team)
+        records.collect(collected, record)
+        _say(console, summary(record, path))
+        _say(console, f"record: {collected}")
+        return record
 
 
 def summary(record: Mapping[str, Any], path: Path) -> str:

@@ -96,8 +96,9 @@ def collect(path: Path, record: dict[str, Any]) -> None:
     with make_room(path).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = path.read_bytes().splitlines() if path.exists() else []
-        kept = [line for line in lines if (_parsed(line) or {}).get("id") != record["id"]]
-        replace(path, b"".join(line + b"\n" for line in (*kept, json.dumps(record, allow_nan=False).encode())))
+        kept: dict[Any, bytes] = {(_parsed(line) or {}).get("id", number): line for number, line in enumerate(lines)}
+        kept[record["id"]] = json.dumps(record, allow_nan=False).encode()
+        replace(path, b"".join(line + b"\n" for line in kept.values()))
 
 
 def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:

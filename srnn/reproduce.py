@@ -6,13 +6,13 @@ on the weights in the run folders; where these are not here, the run is made aga
 """
 
 import multiprocessing
-import queue
 import signal
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -97,35 +97,55 @@ def reproduce(
     only: Iterable[str] = (),
     estimate_only: bool = False,
 ) -> list[str]:
-    """Makes what is not recorded; returns what failed, in words."""
-    exhibits, (runs, into) = chosen(names), places(plan)
-    missing = [f"{exhibit.id} ({name})" for exhibit in exhibits for name in exhibit.data if not data.is_here(name)]
-    if missing:
-        raise DataError(f"these exhibits need data that are not here: {', '.join(missing)}; `srnn data` says how to get them")
+    """Makes what is not recorded, one exhibit after the other; returns what failed, in words."""
+    wanted, failed = list(names), []
+    for exhibit in chosen(wanted):
+        missing = [name for name in exhibit.data if not data.is_here(name)]
+        if missing and "all" in wanted:
+            console.print(
+                f"{exhibit.id} is left out: it needs {', '.join(missing)}; `srnn data` says how to get it", highlight=False
+            )
+        elif missing:
+            raise DataError(
+                f"{exhibit.id} needs data that are not here: {', '.join(missing)}; `srnn data` says how to get them"
+            )
+        else:
+            failed += _reproduce(exhibit, plan, console, jobs, only, estimate_only)
+    return failed
+
+
+def _reproduce(
+    exhibit: Exhibit, plan: Plan, console: Console, jobs: int, only: Iterable[str], estimate_only: bool
+) -> list[str]:
+    runs, into = places(plan)
     done = recorded(into, console)
-    wanted, measurements = runs_of(exhibits, plan, only), measurements_of(exhibits, plan, only)
+    wanted, measurements = runs_of([exhibit], plan, only), measurements_of([exhibit], plan, only)
     to_measure = {key: each for key, each in measurements.items() if key not in done}
     # Weights are not recorded: a run that is to be looked at, and whose folder is not here, is made once more.
     needed = {each.run.id: each.run for each in to_measure.values() if each.trained and each.run is not None}
     wanted |= {key: run for key, run in needed.items() if key not in wanted}
     without = {key for key in needed if not RunFolder(runs / key).record.exists()}
     left = {key: run for key, run in wanted.items() if key not in done or key in without}
-    count = f"{len(wanted)} runs, {len(wanted.keys() & done.keys())} of them recorded in {into}"
+    count = f"{exhibit.id}: {len(wanted)} runs, {len(wanted.keys() & done.keys())} of them recorded in {into}"
     more = f"; {len(measurements)} measurements, {len(measurements) - len(to_measure)} recorded" if measurements else ""
     console.print(count + more, highlight=False, soft_wrap=True)
     failed: list[str] = []
     if left:
         # A rehearsal is too short to be worth an estimate.
         seconds = dict.fromkeys(left, 1.0) if plan.profile == "quick" else estimate(left, runs, console)
-        total = sum(seconds.values()) / jobs / 60
+        if plan.profile != "quick":
+            console.print(_table(left, seconds), highlight=False)
         again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
+        total = sum(seconds.values()) / jobs / 60
         console.print(
             f"{len(left)} to be made{again}: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False
         )
-        if estimate_only:
-            console.print(_table(left, seconds), highlight=False)
-            return []
-        failed = Crew(left, seconds, runs, into, console, jobs, kept=done.keys()).work()
+        if not estimate_only:
+            failed = Crew(left, seconds, runs, into, console, jobs, kept=done.keys()).work()
+    if to_measure and estimate_only:
+        console.print(
+            f"{len(to_measure)} to be measured: {', '.join(dict.fromkeys(each.line for each in to_measure.values()))}"
+        )
     return failed + ([] if estimate_only else measure_all(to_measure, runs, into, console))
 
 
@@ -140,11 +160,11 @@ def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console
             name = f"{measurement.exhibit}: {measurement.line}, {measurement.x}"
             bar.update(task, description=name, refresh=True)
             try:
-                record = measure(measurement, _weights(measurement, runs))
+                record = measure(measurement, *_weights(measurement, runs))
                 records.collect(into / f"{measurement.exhibit}.jsonl", record)
                 said = f"measured: {name}"
-            except SRNNError as error:
-                failed.append(f"{name}: {error}")
+            except (SRNNError, RuntimeError, ArithmeticError, LookupError) as error:  # one that fails must not end the others
+                failed.append(f"{name}: {' '.join(str(error).split())}")
                 said = f"failed: {failed[-1]}"
             except KeyboardInterrupt:
                 raise Interrupted(f"stopped by Ctrl-C while measuring {name}; the same command again goes on") from None
@@ -153,13 +173,15 @@ def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console
     return failed
 
 
-def _weights(measurement: Measurement, runs: Path) -> Any:
+def _weights(measurement: Measurement, runs: Path) -> tuple[Any, dict[str, Any] | None]:
+    """What the run left, and how far that was trained: one that the clock ends is not the same when it is made again."""
     if measurement.run is None or not measurement.trained:
-        return None
-    model = RunFolder(runs / measurement.run.id).model
-    if not model.exists():
-        raise RecordError(f"its run left no weights in {model.parent}: it diverged, or could not be made")
-    return load_tensors(model)[0]
+        return None, None
+    place = RunFolder(runs / measurement.run.id)
+    if not place.model.exists():
+        raise RecordError(f"its run left no weights in {place.path}: it diverged, or could not be made")
+    record = records.read(place.record)
+    return load_tensors(place.model)[0], {name: record[name] for name in ("updates", "ended_by", "training", "result")}
 
 
 def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str, float]:
@@ -170,7 +192,7 @@ def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str,
         for key, run in left.items():
             bar.advance(task)
             done = _begun(runs / key)
-            limit = 60 * run.minutes - done["seconds"] if run.minutes is not None else float("inf")
+            limit = 60 * run.cpu_minutes - done["cpu_seconds"] if run.cpu_minutes is not None else float("inf")
             updates = _updates(run) - done["step"]
             found[key] = max(0.0, min(limit, updates * pace(run, 4 * limit / max(1, updates)) if limit > 60 else limit))
     return found
@@ -179,7 +201,7 @@ def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str,
 def pace(run: Run, slow: float = float("inf")) -> float:
     """Seconds of one update, the faster of two after a first; that of the first where it is slower than `slow`."""
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(replace(run, minutes=None, steps=_updates(run)), RunFolder(Path(folder) / "run"), 1e9, ())
+        training = Training(replace(run, cpu_minutes=None, steps=_updates(run)), RunFolder(Path(folder) / "run"), 1e9, ())
         times = []
         for _ in range(3):
             start = time.perf_counter()
@@ -201,9 +223,9 @@ def _begun(folder: Path) -> dict[str, Any]:
     """How far a run is, by the last line of its curve."""
     metrics = RunFolder(folder).metrics
     with suppress(OSError, ValueError, IndexError, KeyError):
-        last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "seconds": 0.0}
-        return {"step": last["step"], "seconds": last["seconds"]}
-    return {"step": 0, "seconds": 0.0}
+        last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "cpu_seconds": 0.0}
+        return {"step": last["step"], "cpu_seconds": last["cpu_seconds"]}
+    return {"step": 0, "cpu_seconds": 0.0}
 
 
 def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
@@ -218,40 +240,44 @@ def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
 class Teller(Watcher):
     """Says in another process how a run stands."""
 
-    def __init__(self, key: str, tell: Any) -> None:
-        self.key, self.tell, self.last = key, tell, 0.0
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self.tell, self.last = tell, 0.0
 
     def update(self, training: Training) -> None:
         if time.monotonic() - self.last > EVERY:
             self.last = time.monotonic()
             share = training.position.step / (training.last_step or 1)
-            if training.run.minutes is not None:
-                share = max(share, training.position.seconds / 60 / training.run.minutes)
-            self.tell.put((self.key, "at", share, training.position.step))
+            if training.run.cpu_minutes is not None:
+                share = max(share, training.position.cpu_seconds / 60 / training.run.cpu_minutes)
+            self.tell(("at", share, training.position.step))
 
 
-def _work(inbox: Any, tell: Any) -> None:
+def _work(line: Connection) -> None:
     """What a process does: one run after the other, each from its settings to its record, until it is given None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # between two runs; while it trains, a run sees to it
-    while (given := inbox.get()) is not None:
-        key, plain, folder = given
+    while (given := line.recv()) is not None:
+        plain, folder = given
         try:
-            train(from_dict(plain), folder, watchers=[Teller(key, tell)])
-            tell.put((key, "done"))
+            train(from_dict(plain), folder, watchers=[Teller(line.send)])
+            line.send(("done",))
         except Interrupted:
-            tell.put((key, "stopped"))
+            line.send(("stopped",))
             return
         except SRNNError as error:
-            tell.put((key, "failed", str(error)))
+            line.send(("failed", str(error)))
 
 
 class Worker:
-    """A process that trains; it takes a few seconds to begin, so it is kept for the next run."""
+    """A process that trains; it takes a few seconds to begin, so it is kept for the next run.
 
-    def __init__(self, context: Any, tell: Any) -> None:
-        self.inbox = context.SimpleQueue()
-        self.process = context.Process(target=_work, args=(self.inbox, tell))
+    Each has a line of its own: one that is killed while it speaks would leave a shared one locked for all.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self.line, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(theirs,))
         self.process.start()
+        theirs.close()  # so that the end of the process is the end of the line
 
 
 class Crew:
@@ -271,7 +297,6 @@ class Crew:
         self.waiting, self.seconds, self.runs, self.into, self.jobs = dict(left), seconds, runs, into, jobs
         self.all, self.console = dict(left), console
         self.context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
-        self.tell: Any = self.context.Queue()
         self.working: dict[str, Worker] = {}
         self.idle: list[Worker] = []
         self.shares: dict[str, float] = {}
@@ -301,7 +326,8 @@ class Crew:
                     self.stop(str(asked()))
             finally:
                 for worker in self.idle:
-                    worker.inbox.put(None)
+                    with suppress(OSError):  # it may have ended by itself
+                        worker.line.send(None)
                 for worker in self.working.values():  # only after a fault of ours
                     worker.process.terminate()
                 for worker in (*self.idle, *self.working.values()):
@@ -311,30 +337,31 @@ class Crew:
     def begin(self) -> None:
         key = next(iter(self.waiting))
         run = self.waiting.pop(key)
-        worker = self.idle.pop() if self.idle else Worker(self.context, self.tell)
-        worker.inbox.put((key, run.as_dict(), self.runs / key))
+        worker = self.idle.pop() if self.idle else Worker(self.context)
+        worker.line.send((run.as_dict(), self.runs / key))
         self.working[key] = worker
         self.tasks[key] = self.bar.add_task(", ".join(results.brief(run.as_dict())), total=1.0, count="")
 
     def listen(self) -> None:
-        """Takes one word of the processes, or sees to those that ended without one."""
-        try:
-            key, word, *about = self.tell.get(timeout=0.2)
-        except queue.Empty:
-            for key, worker in list(self.working.items()):
-                if not worker.process.is_alive() and self.tell.empty():
-                    self.end(key, f"its process ended by itself, with code {worker.process.exitcode}")
-            return
-        if word == "at":
-            self.shares[key] = about[0]
-            if key in self.tasks:
+        """Takes what the processes have to say, for a while, and sees to those that have ended."""
+        lines: dict[Any, str] = {worker.line: key for key, worker in self.working.items()}
+        for line in wait(list(lines), timeout=0.2):
+            key = lines[line]
+            try:
+                word, *about = self.working[key].line.recv()
+            except (EOFError, OSError):
+                self.working[key].process.join()
+                self.end(key, f"its process ended by itself, with code {self.working[key].process.exitcode}")
+                continue
+            if word == "at":
+                self.shares[key] = about[0]
                 self.bar.update(self.tasks[key], completed=about[0], count=f"update {about[1]}")
-            self.bar.update(self.whole, completed=sum(self.seconds[k] * share for k, share in self.shares.items()))
-        elif word == "stopped":
-            self.working.pop(key).process.join()
-            self.stopped.append(key)
-        elif key in self.working:
-            self.end(key, None if word == "done" else about[0])
+                self.bar.update(self.whole, completed=sum(self.seconds[k] * share for k, share in self.shares.items()))
+            elif word == "stopped":
+                self.working.pop(key).process.join()
+                self.stopped.append(key)
+            else:
+                self.end(key, None if word == "done" else about[0])
 
     def end(self, key: str, fault: str | None) -> None:
         worker = self.working.pop(key)

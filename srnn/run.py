@@ -13,7 +13,7 @@ from srnn.tasks import Task
 
 SCHEDULES = ("constant", "cosine", "staircase")
 SELECTS = ("loss", "metric")
-LIMITS = ("steps", "epochs", "minutes", "patience")  # how long, not how: a run may be continued with others
+LIMITS = ("steps", "epochs", "minutes", "cpu_minutes", "patience")  # how long, not how: a run may be continued with others
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Run:
     schedule, warmup                    "cosine" goes to 0 at the last update; warm-up is linear, in updates
     decay_every                         "staircase": updates until the rate is divided by 10, and again
     steps, epochs, minutes              updates, passes over the data, time of training: the first that is reached ends the run
+    cpu_minutes                         the same in time of the processor: fair where others use the machine too
     patience                            evaluations without a better one on the validation data until the run ends
     stop_below                          the run ends when the mean loss of 500 updates is below this
     select                              what keeps weights: the lowest "loss" or the best "metric" on the validation data
@@ -54,6 +55,7 @@ class Run:
     steps: int | None = None
     epochs: int | None = None
     minutes: float | None = None
+    cpu_minutes: float | None = None
     patience: int | None = None
     stop_below: float | None = None
     select: str = "loss"
@@ -63,7 +65,7 @@ class Run:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        reals = ("lr", "alpha", "weight_decay", "clip", "clip_value", "dropout", "minutes", "stop_below")
+        reals = ("lr", "alpha", "weight_decay", "clip", "clip_value", "dropout", "minutes", "cpu_minutes", "stop_below")
         for name in reals:
             if isinstance(value := getattr(self, name), int):  # 1 and 1.0 are the same run, with the same id
                 object.__setattr__(self, name, float(value))
@@ -78,7 +80,7 @@ class Run:
             raise SettingError(f"threads must be at most 1024; got {self.threads}")
         if not 0 <= self.alpha < 1:
             raise SettingError(f"alpha must be from 0 to below 1; got {self.alpha}")
-        for name in ("lr", "clip", "clip_value", "minutes"):
+        for name in ("lr", "clip", "clip_value", "minutes", "cpu_minutes"):
             if (value := getattr(self, name)) is not None and not value > 0:
                 raise SettingError(f"{name} must be positive; got {value}")
         if self.seed >= 2**63:
@@ -94,7 +96,7 @@ class Run:
         ):
             if value not in values:
                 raise one_of(kind, value, values)
-        if self.steps is self.epochs is self.minutes is None:
+        if self.steps is self.epochs is self.minutes is self.cpu_minutes is None:
             raise SettingError("a run needs an end: give --steps, --epochs or --minutes")
         if self.schedule == "cosine" and self.steps is self.epochs is None:
             raise SettingError(f"schedule {self.schedule} must know the last update: give --steps or --epochs")

@@ -4,6 +4,7 @@ What happens in update k depends on the weights, the optimiser, the seed and k a
 and a run that is killed anywhere and continued ends with the very bits of one that never stopped.
 """
 
+import itertools
 import math
 import signal
 import time
@@ -18,9 +19,10 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from srnn import models, optimizers, records
+from srnn import distributed, models, optimizers, records
+from srnn.distributed import ALONE, BEGIN, FINISHED, GO_ON, Team, TorchTeam
 from srnn.errors import DivergedError, Interrupted, RecordError, SettingError
-from srnn.folder import RunFolder, Tensors, load_tensors, save_tensors
+from srnn.folder import RunFolder, Tensors, parse_tensors, save_tensors
 from srnn.recipes import from_dict
 from srnn.run import LIMITS, Run
 from srnn.tasks import Batch, Task, mix
@@ -45,6 +47,7 @@ class Position:
     cpu_seconds: float = 0.0
     resumed: int = 0
     commits: list[str] = field(default_factory=list)  # of the sources that worked on it, one after the other
+    processes: list[int] = field(default_factory=list)  # how many at once; with another number sums round otherwise
     started: str = field(default_factory=lambda: _now())
 
 
@@ -57,23 +60,50 @@ class Watcher:
     def end(self) -> None: ...
 
 
-def train(run: Run, folder: Path, *, checkpoint_every: float = 30.0, watchers: Sequence[Watcher] = ()) -> dict[str, Any]:
-    """Runs, or goes on with what stands in the folder, to the end; returns the record. `checkpoint_every` is in seconds."""
+def train(
+    run: Run, folder: Path, *, checkpoint_every: float = 30.0, watchers: Sequence[Watcher] = (), team: Team = ALONE
+) -> dict[str, Any]:
+    """Runs, or goes on with what stands in the folder, to the end; returns the record. `checkpoint_every` is in seconds.
+
+    Of a team the first process does so, the others follow it: they leave the folder alone, and return nothing.
+    """
+    distributed.check(run.batch_size, team)
     place = RunFolder(folder)
-    with place.held():
-        same = _is_same_run(place, run)
-        if same and place.record.exists():
-            return records.read(place.record)
-        training = Training(run, place, checkpoint_every, watchers)  # whatever is wrong shows before anything is written
-        if not same:
-            records.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **training.environment})
-        place.forget_end()
-        try:
-            with asked_to_stop() as asked:
-                return training.to_the_end(asked)
-        finally:
-            for watcher in watchers:
-                watcher.end()
+    if isinstance(team, TorchTeam) and not team.is_first:
+        return _follow(run, place, team)
+    told = False
+    try:
+        with place.held():
+            same = _is_same_run(place, run)
+            if same and place.record.exists():
+                return records.read(place.record)
+            content = place.checkpoint.read_bytes() if place.checkpoint.exists() else None
+            # Whatever is wrong shows before anything is written.
+            training = Training(run, place, checkpoint_every, watchers, team, content)
+            if not same:
+                records.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **training.environment})
+            place.forget_end()
+            team.announce(BEGIN if content is None else GO_ON, content or b"")
+            told = True
+            try:
+                with asked_to_stop() as asked:
+                    return training.to_the_end(asked)
+            finally:
+                for watcher in watchers:
+                    watcher.end()
+    finally:
+        if not told:  # it was finished, or something was wrong, and that is said here
+            team.announce(FINISHED)
+
+
+def _follow(run: Run, place: RunFolder, team: TorchTeam) -> dict[str, Any]:
+    """The part of a process that is not the first."""
+    code, content = team.hear()
+    if code != FINISHED:
+        training = Training(run, place, math.inf, (), team, content if code == GO_ON else None)
+        with asked_to_stop() as asked:
+            training.to_the_end(asked)
+    return {}
 
 
 def _is_same_run(place: RunFolder, run: Run) -> bool:
@@ -104,11 +134,22 @@ def read_run(path: Path) -> Run:
 class Training:
     """A model, its optimiser and its position, from one update to the next."""
 
-    def __init__(self, run: Run, place: RunFolder, checkpoint_every: float, watchers: Sequence[Watcher]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        place: RunFolder,
+        checkpoint_every: float,
+        watchers: Sequence[Watcher],
+        team: Team = ALONE,
+        checkpoint: bytes | None = None,
+    ) -> None:
+        """`checkpoint` is the content of such a file, to go on from."""
         torch.set_num_threads(run.threads)
+        self.team = team
         self.run, self.place, self.checkpoint_every, self.watchers = run, place, checkpoint_every, watchers
         self.task, self.device = run.task, _device(run.device)
         self.model = make_model(run).to(self.device)
+        self.wrapped: nn.Module = self.model
         groups = list(run.network.groups(self.model.rnn))
         self.optimizers = optimizers.make(self.model.parameters(), groups, run.optimizer, run.lr, run.weight_decay, run.alpha)
         self.clipped = optimizers.clipped(self.model.parameters(), groups)
@@ -121,65 +162,87 @@ class Training:
         self.buffers_before = Tensors()  # as they were before a forward pass whose update is not yet made
         self.last_evaluation: dict[str, Any] | None = None
         self.environment = records.environment() | {"data": self.task.data_digest}
-        if place.checkpoint.exists():
-            self._restore()
-        elif place.metrics.exists():
-            place.cut_metrics(0)
+        if checkpoint is not None:
+            self._restore(checkpoint)
+        if team.is_first and place.metrics.exists():
+            place.cut_metrics(self.position.metrics_bytes)
         if self.last_step is not None and self.position.step > self.last_step:
             raise RecordError(f"{place.path} is at update {self.position.step}; it cannot end at {self.last_step}, behind that")
         if (commit := self.environment["commit"]["id"]) not in self.position.commits[-1:]:
             self.position.commits.append(commit)
+        if team.size not in self.position.processes[-1:]:
+            self.position.processes.append(team.size)
         self._clock, self._cpu_clock = time.monotonic(), time.process_time()
 
     def to_the_end(self, asked: Callable[[], str | None]) -> dict[str, Any]:
         """Updates until a limit is reached, a signal asks to stop, or a number is no longer finite."""
         self._tell("begin")
+        with distributed.lost_ones(f"the checkpoint in {self.place.path} is good: the same command again goes on"):
+            self.wrapped = self.team.wrap(self.model)
+            try:
+                ended_by = self._work(asked)
+                if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
+                    raise DivergedError("weights that are not finite")
+                self._save()
+                return self._finish("finished", ended_by)
+            except DivergedError as error:
+                return self._finish("diverged", str(error))
+
+    def _work(self, asked: Callable[[], str | None]) -> str:
+        """The updates; returns the limit that ended them."""
         saved = time.monotonic()
-        try:
-            while (ended_by := self._ending()) is None:
-                loss, size = self._forward()
-                stop = asked()
-                if stop or time.monotonic() - saved >= self.checkpoint_every:  # of weights that have just given a finite loss
-                    self._save()
-                    saved = time.monotonic()
-                if stop:
-                    way = f"the same command again goes on, or: srnn train --resume {self.place.path}"
-                    interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
-                    interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
-                    raise interrupted
-                self._update(loss, size)
-                if self.position.step % self.entry_every == 0:
-                    self._add_entry()
-                self._tick()
-                self._tell("update")
-            if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
-                raise DivergedError("weights that are not finite")
-            self._save()
-            return self._finish("finished", ended_by)
-        except DivergedError as error:
-            return self._finish("diverged", str(error))
+        while (ended_by := self._ending()) is None:
+            loss, size = self._forward()
+            stop = asked()
+            value, stops = self.team.add(loss.item(), float(stop is not None))
+            if not math.isfinite(value):
+                raise DivergedError("a loss that is not finite")
+            if stops or time.monotonic() - saved >= self.checkpoint_every:  # of weights that have just given a finite loss
+                self._save()
+                saved = time.monotonic()
+            if stops:
+                stop = stop or "a signal to another process"
+                way = f"the same command again goes on, or: srnn train --resume {self.place.path}"
+                interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
+                interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
+                raise interrupted
+            self._update(loss, value, size)
+            if self.position.step % self.entry_every == 0:
+                self._add_entry()
+            self._tick()
+            if self.run.minutes is not None or self.run.cpu_minutes is not None:
+                # By the clock of the first: all must end at the same update.
+                clocks = (self.position.seconds, self.position.cpu_seconds) if self.team.is_first else (0.0, 0.0)
+                self.position.seconds, self.position.cpu_seconds = self.team.add(*clocks)
+            self._tell("update")
+        return ended_by
 
     def make_update(self) -> None:
         """The next update by itself, without what is around it in `to_the_end`."""
-        self._update(*self._forward())
+        loss, size = self._forward()
+        self._update(loss, loss.item(), size)
 
     def _forward(self) -> tuple[Tensor, int]:
-        """The loss of the next update, and how many sequences it is of."""
-        run, step = self.run, self.position.step
-        torch.manual_seed(mix(run.seed, step, 1))  # for dropout; data are drawn from (seed, step)
-        batch = self.task.batch(step, run.batch_size, run.seed).to(self.device)
+        """This process's part of the loss of the next update, and how many sequences the whole is of."""
+        run, step, rank = self.run, self.position.step, self.team.rank
+        torch.manual_seed(mix(run.seed, step, 1, *([rank] if rank else [])))  # for dropout; data are drawn from (seed, step)
+        whole = self.task.batch(step, run.batch_size, run.seed)
+        batch, is_real = self.team.part(whole)
+        batch = batch.to(self.device)
         self.model.train()
         self.buffers_before = {name: buffer.clone() for name, buffer in self.buffers.items()}
-        loss = self.task.loss(self.model(batch), batch)
-        if not math.isfinite(loss.item()):
-            raise DivergedError("a loss that is not finite")
-        return loss, len(batch.input)
+        loss = self.task.loss(self.wrapped(batch), batch)
+        if self.team.size > 1:  # a mean over all answers, of which this process may have more or fewer than others
+            loss = loss * (self.task.weight(batch) / self.task.weight(whole) if is_real else 0.0)
+        return loss, len(whole.input)
 
-    def _update(self, loss: Tensor, size: int) -> None:
-        """One step of the optimizers, and what the network does besides."""
+    def _update(self, loss: Tensor, value: float, size: int) -> None:
+        """One step of the optimizers, and what the network does besides. `value` is the loss of all processes."""
         run, position, rnn = self.run, self.position, self.model.rnn
         self.model.zero_grad()
         penalty = run.network.penalty(rnn)
+        if self.team.size > 1:  # what comes back is the mean over processes, where the sum is wanted
+            loss = loss * self.team.size
         (loss if penalty is None else loss + penalty).backward()
         if run.clip_value is not None:
             nn.utils.clip_grad_value_(self.clipped, run.clip_value)
@@ -195,8 +258,8 @@ class Training:
             for optimizer in self.optimizers:
                 optimizer.state.pop(parameter, None)
         position.examples += size
-        position.pending.append(loss.item())
-        position.recent = [*position.recent[-WINDOW + 1 :], loss.item()]
+        position.pending.append(value)
+        position.recent = [*position.recent[-WINDOW + 1 :], value]
 
     def _ending(self) -> str | None:
         """The limit that is reached."""
@@ -205,6 +268,8 @@ class Training:
             return "steps" if position.step == run.steps else "epochs"
         if run.minutes is not None and position.seconds >= 60 * run.minutes:
             return "minutes"
+        if run.cpu_minutes is not None and position.cpu_seconds >= 60 * run.cpu_minutes:
+            return "cpu_minutes"
         if run.stop_below is not None and len(position.recent) == WINDOW and sum(position.recent) / WINDOW < run.stop_below:
             return "stop_below"
         if position.ceiling_reached:
@@ -216,7 +281,8 @@ class Training:
     def _add_entry(self) -> None:
         entry = self._entry()
         self.position.pending = []
-        self.place.append_metrics(entry)
+        if self.team.is_first:
+            self.place.append_metrics(entry)
         self._tell("entry", entry)
 
     def _entry(self, evaluate: bool = True) -> dict[str, Any]:
@@ -243,7 +309,8 @@ class Training:
         return found
 
     def _evaluate(self, split: str) -> dict[str, Any]:
-        found = {"split": split, **evaluate(self.model, self.task, self.task.batches(split, EVALUATION_SEQUENCES))}
+        batches = self.task.batches(split, EVALUATION_SEQUENCES)
+        found = {"split": split, **evaluate(self.model, self.task, batches, self.team)}
         if not (math.isfinite(found["loss"]) and math.isfinite(found["score"])):
             raise DivergedError("an evaluation that is not finite")
         return found
@@ -255,6 +322,8 @@ class Training:
 
     def _save(self) -> None:
         """Writes a checkpoint, in the place of the one before."""
+        if not self.team.is_first:
+            return
         self._tick()
         self.position.metrics_bytes = self.place.metrics_length()
         # A forward pass that is to be made again must not count twice, as it would in the running means of a batch norm.
@@ -274,9 +343,9 @@ class Training:
         """What numbers hang on besides the settings, and what must not change on the way."""
         return {name: self.environment[name] for name in ("backend", "data")}
 
-    def _restore(self) -> None:
+    def _restore(self, checkpoint: bytes) -> None:
         """Everything as it was when the checkpoint was written."""
-        tensors, state = load_tensors(self.place.checkpoint)
+        tensors, state = parse_tensors(checkpoint, self.place.checkpoint)
         try:
             theirs, ours = from_dict(state["run"]).as_dict(), self.run.as_dict()
             if any(theirs[name] != ours[name] for name in ours.keys() - set(LIMITS)):
@@ -298,7 +367,6 @@ class Training:
                 raise
             said = " ".join(str(error).split())
             raise RecordError(f"{self.place.checkpoint} does not fit this version of srnn: {said}") from None
-        self.place.cut_metrics(self.position.metrics_bytes)
         self.position.resumed += 1
 
     def _tick(self) -> None:
@@ -316,13 +384,17 @@ class Training:
 
         The checkpoint is not touched: from there the run can go on, should it be given another end.
         """
-        task, position, entries = self.task, self.position, self.place.read_metrics()
+        task, position, first = self.task, self.position, self.team.is_first
+        entries = self.place.read_metrics() if first else []
         if position.pending:  # ended between two entries
             entries.append(self._entry(evaluate=status == "finished"))
         result = None
         if status == "finished" or self.best_weights:
             result = self._report()
-            save_tensors(self.place.model, dict(self.model.state_dict()), {"run": self.run.as_dict(), "result": result})
+            if first:
+                save_tensors(self.place.model, dict(self.model.state_dict()), {"run": self.run.as_dict(), "result": result})
+        if not first:
+            return {}
         record = {
             "kind": "run",
             "id": self.run.id,
@@ -345,6 +417,7 @@ class Training:
             "cpu_seconds": round(position.cpu_seconds, 3),
             "resumed": position.resumed,
             "commits": position.commits,
+            "processes": position.processes,
             "started": position.started,
             "finished": _now(),
             **self.environment,
@@ -369,17 +442,18 @@ def make_model(run: Run) -> models.Model:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch]) -> dict[str, Any]:
-    """Loss and score: means over all answers."""
+def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch], team: Team = ALONE) -> dict[str, Any]:
+    """Loss and score: means over all answers. Of a team each takes some of the batches."""
     model.eval()
     device = next(model.parameters()).device
     loss = score = weight = 0.0
-    for batch in batches:
+    for batch in itertools.islice(batches, team.rank, None, team.size):
         batch = batch.to(device)
         output, n = model(batch), task.weight(batch)
         loss += n * task.loss(output, batch).item()
         score += n * task.score(output, batch).item()
         weight += n
+    loss, score, weight = team.add(loss, score, weight)
     return {"loss": loss / weight, "score": score / weight}
 
 

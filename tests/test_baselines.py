@@ -437,7 +437,7 @@ def test_the_matrix_stays_unitary_over_a_thousand_updates(name: str, settings: d
 
     before = matrix()
     for _ in range(1000):
-        training._update(*training._forward())
+        training.make_update()
     assert float((matrix() - before).abs().max()) > 0.01  # it was trained
     assert matrix().dtype in (torch.float32, torch.complex64)
     assert distance_from_unitary(matrix()) < 1e-4
@@ -814,7 +814,7 @@ def test_the_penalty_is_trained_on_and_not_shown(tmp_path: Path) -> None:
     losses = [one._forward() for one in (free, bound)]
     assert losses[0][0].item() == losses[1][0].item()
     for one, (loss, size) in zip((free, bound), losses, strict=True):
-        one._update(loss, size)
+        one._update(loss, loss.item(), size)
     assert free.position.pending == bound.position.pending
     difference = bound.model.rnn.gamma.grad - free.model.rnn.gamma.grad
     torch.testing.assert_close(difference, torch.full((4,), 2 * 10.0 * 0.5), rtol=1e-3, atol=1e-3)
@@ -822,11 +822,11 @@ def test_the_penalty_is_trained_on_and_not_shown(tmp_path: Path) -> None:
 
 def test_what_is_not_clipped_keeps_its_gradient(tmp_path: Path) -> None:
     training = Training(tiny("rgd", clip=1e-6), RunFolder(tmp_path / "run"), 1e9, ())
-    training._update(*training._forward())
+    training.make_update()
     assert float(training.model.rnn.W.grad.norm()) > 1e-4
     assert float(training.model.rnn.V.grad.norm()) <= 1e-6
     training = Training(tiny("rnn", clip_value=1e-7), RunFolder(tmp_path / "other"), 1e9, ())
-    training._update(*training._forward())
+    training.make_update()
     assert 0 < max(float(p.grad.abs().max()) for p in training.model.parameters() if p.grad is not None) <= 1.01e-7
 
 
@@ -947,7 +947,7 @@ def test_networks_learn(name: str, task: str, updates: int, tmp_path: Path) -> N
     training = Training(run, RunFolder(tmp_path / "run"), 1e9, ())
     goal = 0.08 if task == "adding" else run.task.guesser / 2
     for _ in range(2 * updates):
-        training._update(*training._forward())
+        training.make_update()
         recent = training.position.recent[-50:]
         if len(recent) == 50 and sum(recent) / 50 < goal:
             return

@@ -27,11 +27,11 @@ def test_every_point_is_a_run_of_its_own(exhibit: str, profile: str) -> None:
 def test_srnn_runs_at_the_papers_settings_and_rivals_have_five_minutes() -> None:
     for exhibit in ("copy", "adding", "timit", "randomlabels"):
         for point in points(exhibit):
-            assert point.run.minutes == (None if point.run.network.name == "srnn" else 5.0)
+            assert point.run.cpu_minutes == (None if point.run.network.name == "srnn" else 5.0)
     by_line = {(point.line, point.x): point.run for point in points("psmnist")}
     assert by_line["srnn", "pmnist"].epochs == 60
-    assert by_line["srnn", "pmnist"].minutes is None
-    assert {by_line[name, "pmnist"].minutes for name in RIVALS} == {20.0}
+    assert by_line["srnn", "pmnist"].cpu_minutes is None
+    assert {by_line[name, "pmnist"].cpu_minutes for name in RIVALS} == {20.0}
     assert by_line["gru, 5 epochs", "pmnist"].epochs == 5
     assert {key[0] for key in by_line if key[1] == "bigpmnist"} == {
         "srnn",
@@ -109,7 +109,7 @@ def test_full_is_as_long_as_the_authors_code() -> None:
         for exhibit in ("copy", "adding")
     }
     assert steps == {"copy": {49_950}, "adding": {99_900}}
-    assert {point.run.minutes for exhibit in EXHIBITS for point in points(exhibit, "full")} == {None}
+    assert {point.run.cpu_minutes for exhibit in EXHIBITS for point in points(exhibit, "full")} == {None}
 
 
 @pytest.mark.parametrize("exhibit", EXHIBITS)

@@ -206,7 +206,8 @@ OTHER: dict[str, Any] = {
     "task": Copy(), "network": GRUNetwork(), "recipe": "ours", "readout": (4,), "norm": True, "dropout": 0.5, "batch_size": 7,
     "optimizer": "adam", "lr": 0.5, "alpha": 0.5, "weight_decay": 0.1, "clip": 1.0, "clip_value": 0.5, "embed": False,
     "schedule": "cosine", "decay_every": 7, "warmup": 3, "steps": 11,
-    "epochs": 2, "minutes": 1.5, "patience": 2, "stop_below": 0.1, "select": "metric", "eval_every": 5, "seed": 2, "threads": 2,
+    "epochs": 2, "minutes": 1.5, "cpu_minutes": 2.5,
+    "patience": 2, "stop_below": 0.1, "select": "metric", "eval_every": 5, "seed": 2, "threads": 2,
     "device": "cuda",
 }  # fmt: skip
 

@@ -103,7 +103,7 @@ def ideal(exhibit: str, point: Point) -> dict[str, Any]:
         return recorded(run, low / 100 if solved else low, half_at=quick)
     if exhibit == "psmnist":
         value = {"srnn": 96.0, "rnn": 20.0}.get(name, 91.0) if x == "pmnist" else {"srnn": 95.0}.get(name, 20.0)
-        return recorded(run, value + run.seed / 10_000)
+        return recorded(run, value + run.seed / 10_000, parameters=1000 if name == "srnn" else 4000)
     if exhibit == "pmnistablation":
         gain = 0.0 if run.network.gate else (-0.5 if run.network.hidden_size == 1024 else -0.2)  # type: ignore[attr-defined]
         return recorded(run, 96.0 + gain + run.seed / 100_000)
@@ -148,7 +148,7 @@ def found(measurement: Measurement) -> dict[str, Any]:
         }
     if kind == "runtime":
         names = ("rnn", "lstm", "gru", "nru", "urnn")
-        times = dict.fromkeys(names, 3.0) | {"srnn, plain loop": 2.0, "srnn, dense": 1.0}
+        times = dict.fromkeys((*names, "urnn, factored"), 3.0) | {"srnn, plain loop": 2.0, "srnn, dense": 1.0}
         parameters = dict.fromkeys(names, 9000) | {"urnn": 500, "srnn": 5000}
         return {"sizes": {"N": 100, "T": 300, "H": 128}, "times_srnn": times, "milliseconds": times, "parameters": parameters}
     phases = {
@@ -182,7 +182,7 @@ def world() -> list[dict[str, Any]]:
 
 
 def gathered(world: list[dict[str, Any]]) -> Evidence:
-    return Evidence.gather(world, PLAN)
+    return Evidence.gather(world, Plan(all_networks=True))  # as `srnn report` does
 
 
 def test_in_a_world_where_the_paper_is_right_every_claim_holds(world: list[dict[str, Any]]) -> None:
@@ -221,7 +221,7 @@ def tell(exhibit: str, line: str, x: Any, **parts: Any) -> Change:
     """Sets parts of what was measured at a point."""
 
     def change(evidence: Evidence) -> None:
-        evidence.measured[exhibit][line, x].update(parts)  # type: ignore[attr-defined]
+        evidence.measured[exhibit][line, x]["found"].update(parts)
 
     return change
 
@@ -249,7 +249,10 @@ AGAINST: dict[int, tuple[str, list[Change]]] = {
     15: (FAILS, [edit("pmnistablation", "1024 units, width 32, no gate", 3, value=99.0)]),
     16: (IN_PART, [edit("timit", "gru", 256, value=1.0)]),
     17: (FAILS, [edit("timit", "nru", 1024, parameters=2900)]),
-    18: (FAILS, [edit("timitablation", f"{H} units, width 8", depth, value=99.0) for H in (128, 256) for depth in (1, 2, 3)]),
+    18: (
+        FAILS,
+        [edit("timitablation", f"{H} units, width 8", depth, value=99.0) for H in (128, 256, 512) for depth in (1, 2, 3)],
+    ),
     19: (FAILS, [edit("timitablation", "2048 units, width 32", 3, value=99.0)]),
     20: (IN_PART, [phase("adding", "between them", change=0.4)]),
     21: (FAILS, [phase("copy", "delay", change=0.3)]),
@@ -257,8 +260,8 @@ AGAINST: dict[int, tuple[str, list[Change]]] = {
     23: (IN_PART, [phase("adding", "between them", zeroed=0.9)]),
     24: (IN_PART, [edit("randomlabels", "srnn, 16x16", 10_000, value=50.0)]),
     25: (IN_PART, [edit("randomlabels", "srnn, 8x8", 100, value=50.0)]),
-    26: (IN_PART, [tell("runtime", "all", "copy", times_srnn={"gru": 0.9, "srnn, dense": 1.0})]),
-    27: (FAILS, [tell("runtime", "all", "adding", parameters={"srnn": 5000, "urnn": 500, "rnn": 400})]),
+    26: (IN_PART, [tell("runtime", "Table 4", "copy", times_srnn=dict.fromkeys(claims.TIMED, 0.9))]),
+    27: (FAILS, [tell("runtime", "Table 4", "adding", parameters=dict.fromkeys(claims.TIMED, 400) | {"srnn": 5000})]),
 }
 
 
@@ -286,9 +289,7 @@ def test_a_claim_is_not_tested_when_a_record_is_missing(claim: claims.Claim, wor
             return super().found(exhibit, line, x)
 
     claim.judge(Noting(evidence.results, evidence.measured, evidence.planned))
-    if claim.number == 1:  # of all runs there are
-        assert not asked
-        return
+    assert asked
     for exhibit, key in set(asked):
         results = {
             name: {k: v for k, v in each.items() if (name, k) != (exhibit, key)} for name, each in evidence.results.items()
@@ -300,19 +301,63 @@ def test_a_claim_is_not_tested_when_a_record_is_missing(claim: claims.Claim, wor
             claim.judge(Evidence(results, looked, evidence.planned))
 
 
-def test_a_rival_that_was_cut_short_loses_at_equal_time_only(world: list[dict[str, Any]]) -> None:
-    cut = copy.deepcopy(world)
-    for record in cut:
-        if (
-            record["kind"] == "run"
-            and record["run"]["network"]["name"] != "srnn"
-            and record["run"]["task"]["name"] in ("pmnist", "copy")
-        ):
-            run = record["run"]
-            record |= {"ended_by": "minutes", "updates": 10, "epochs": 0.1 * run["epochs"] if run["epochs"] else None}
-    judged = {each.claim.number: each.verdict for each in verdicts(gathered(cut))}
-    assert judged[12] == AT_EQUAL_TIME
-    assert judged[5] == AT_EQUAL_TIME
+def cut(record: dict[str, Any], share: float = 0.1) -> dict[str, Any]:
+    """A run as the clock would have left it at a share of its way."""
+    whole, run = copy.deepcopy(record), record["run"]
+    keep = max(1, round(20 * share))
+    curve = {name: values[:keep] for name, values in whole["curve"].items()}
+    last = curve.get("evaluation_score", curve["loss"])[-1]
+    whole |= {"ended_by": "cpu_minutes", "updates": curve["step"][-1], "curve": curve, "cpu_seconds": curve["cpu_seconds"][-1]}
+    whole["epochs"] = share * run["epochs"] if run["epochs"] else None
+    whole["training"] = whole["training"] | {"lowest": last, "final": last}
+    whole["result"] = whole["result"] and whole["result"] | {"value": last}
+    return whole
+
+
+def test_rivals_that_were_cut_short_have_not_failed(world: list[dict[str, Any]]) -> None:
+    """Of a world in which the paper is right we see of its rivals no more than the first tenth."""
+    is_rival = [record["kind"] == "run" and record["run"]["network"]["name"] != "srnn" for record in world]
+    seen = [cut(record) if rival else record for record, rival in zip(world, is_rival, strict=True)]
+    judged = {each.claim.number: each.verdict for each in verdicts(gathered(seen))}
+    about_rivals = {5, 7, 8, 9, 10, 11, 12, 13, 16, 24, 25}
+    assert {judged[number] for number in about_rivals} <= {AT_EQUAL_TIME, NOT_TESTED, HOLDS}, judged
+    assert all(judged[number] != HOLDS for number in (5, 12, 13, 16)), judged
+    assert all(judged[number] == HOLDS for number in set(judged) - about_rivals), judged
+
+
+def test_a_lead_must_be_one_to_be_the_largest(world: list[dict[str, Any]]) -> None:
+    evidence = gathered(copy.deepcopy(world))
+    for name in ("lstm", "gru"):
+        edit("psmnist", name, "pmnist", value=99.0)(evidence)
+        edit("psmnist", name, "bigpmnist", value=97.0)(evidence)
+    assert claims.lead_grows(evidence)[0] == FAILS  # -2 points is more than -3, and no lead
+
+
+def test_rules_are_tried_on_the_numbers_of_the_paper() -> None:
+    """What the paper prints must not fail by our choice of a threshold; where it does not bear the claim out, that is said."""
+    judged = {claim.number: claims._judged(claim, Evidence.printed()) for claim in CLAIMS}
+    assert {number: verdict for number, (verdict, _) in judged.items() if verdict != NOT_TESTED} == {
+        13: HOLDS,
+        14: HOLDS,
+        16: IN_PART,  # uRNN 128 and EXPRNN 224 have smaller errors in the table than SRNN 128 and 256
+        18: HOLDS,
+        19: HOLDS,
+    }
+    assert "urnn 128 (worse)" in judged[16][1]
+    shown = {each.claim.number: each.printed for each in verdicts(gathered([]))}
+    assert shown[16] == IN_PART
+    assert shown[1] is None
+
+
+def test_a_rival_that_diverged_once_has_not_lost() -> None:
+    ours, lost = (
+        result("psmnist", "srnn", "pmnist", 96.0),
+        result("psmnist", "gru", "pmnist", 20.0, status="diverged", result=None),
+    )
+    assert lost.value is None  # not its loss in the place of an accuracy
+    assert compare([ours], [lost]) == UNCLEAR
+    assert compare([ours], [lost, lost]) == BETTER
+    assert compare([lost], [ours]) == UNCLEAR
 
 
 def point(exhibit: str, line: str, x: Any) -> Point:
@@ -334,7 +379,7 @@ def test_a_run_may_be_compared_when_more_updates_would_not_help() -> None:
     falling = result("copy", "gru", 200, 1e-3, share=0.5)
     assert not falling.is_fair
     assert result("copy", "gru", 200, 1e-3, share=0.5, half_at=0.01).is_fair
-    assert result("copy", "gru", 200, 1e-3, share=0.1, status="diverged").is_fair
+    assert not result("copy", "gru", 200, 1e-3, share=0.5, half_at=0.01, status="diverged").is_fair
 
 
 def test_curves_answer_when_and_how_good() -> None:
@@ -342,10 +387,10 @@ def test_curves_answer_when_and_how_good() -> None:
     assert rising.best() == 90.0
     assert rising.best(seconds=50.0) == pytest.approx(10 + 80 * 0.5)
     assert rising.best(updates=0) is None
-    assert rising.updates_to(50.0) == 300
-    assert rising.updates_to(91.0) is None
+    assert rising.reached(50.0) == (300, 50.0)
+    assert rising.reached(91.0) is None
     falling = result("copy", "gru", 200, 1e-4)
-    assert falling.updates_to(1e-3) is not None
+    assert falling.reached(1e-3) is not None
     losses = falling.record["curve"]["loss"]
     assert falling.curve[6][2] == pytest.approx(sum(losses[2:7]) / 5)  # the mean of five entries
 
@@ -357,13 +402,12 @@ def test_comparisons() -> None:
     assert compare(ours, [result("psmnist", "gru", "pmnist", 96.1)]) == SAME
     assert compare(ours, [result("psmnist", "gru", "pmnist", 96.1, share=0.5)]) == UNCLEAR
     assert compare(ours, [result("psmnist", "gru", "pmnist", 90.0, share=0.5)]) == IN_TIME
+    assert compare([result("copy", "srnn", 200, 0.0211)], [result("copy", "gru", 200, 0.0212)]) == SAME  # not worth a word
     slow = [result("psmnist", "srnn", "pmnist", 96.0, seconds=10_000.0)]
     assert compare(slow, [result("psmnist", "gru", "pmnist", 90.0, share=0.5, half_at=0.25)]) == UNCLEAR
     less = [result("timit", "srnn", 128, 12.0)]
     assert compare(less, [result("timit", "gru", 128, 30.0)]) == BETTER
     lost = Result(recorded(point("copy", "gru", 200).run, 1.0, status="diverged", training=None))
-    assert compare([result("copy", "srnn", 200, 1e-5)], [lost]) == BETTER
-    assert compare([lost], [result("copy", "srnn", 200, 1e-5)]) == WORSE
     assert mean([lost]) is None
 
 
@@ -376,6 +420,8 @@ def test_cells_say_how_a_number_was_made() -> None:
     assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], True) == "90.00* (50%)"
     lost = recorded(point("copy", "gru", 200).run, 1.0, share=0.5, status="diverged", training=None)
     assert cell([Result(lost)], True) == "diverged after 10000 updates"
+    late = recorded(point("copy", "gru", 200).run, 0.5, share=0.5, status="diverged")
+    assert cell([Result(late)], True) == "0.5000, diverged after 10000 updates"
 
 
 def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
@@ -387,6 +433,12 @@ def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
     assert speech["224, paper"] == "(5.30)"
     assert shown["runtime"].rows[0][:3] == ("rnn", "3.00", f"{0.18 / 0.07:.2f}")
     assert shown["runtime-epochs"].rows[0][1:3] == ("0.03", "0.18")  # 3 ms a step, 10 steps
+    assert next(row for row in shown["runtime-epochs"].rows if row[0] == "srnn, dense")[2] == "0.07"
+    assert next(row for row in shown["runtime-parameters"].rows if row[0] == "srnn") == ("srnn", "5,000", "5k")
+    quoted = [text for row in shown["timit"].rows for text in row if text.startswith("(")]
+    assert len(quoted) == len(EXHIBITS["timit"].quoted) == 15
+    big = next(row for row in shown["psmnist"].rows if row[0] == "nru")
+    assert big[-2:] == ("not run", "11.01")
     assert [row[2] for row in shown["timecomplexity"].rows] == ["2.00 ± 0.10"] * 4 + ["1.00 ± 0.10"] * 2
     assert any(row[0] == "estimate of the paper" and row[1] == "9.09%" for row in shown["gradients-survival"].rows)
     assert {exhibit.id for exhibit in EXHIBITS.values()} <= shown.keys()
@@ -445,7 +497,8 @@ def test_a_panel_is_drawn_for_light_and_dark_with_ids_of_its_own(tmp_path: Path)
     assert saved[1].startswith(b"%PDF")
     plot.save(figure, tmp_path)
     assert ((tmp_path / "f.svg").read_bytes(), (tmp_path / "f.pdf").read_bytes()) == saved
-    assert figure.legend == [("srnn", "#d8572a", False), ("other", plot.OTHERS[1], True)]
+    assert figure.legend == [("srnn", "#d8572a", "-"), ("other", plot.OTHERS[1], ":")]
+    assert (plot.sample("-"), plot.sample(":"), plot.sample((0, (5, 1)))) == ("none", "1 2", "10 2")
 
 
 class Page(HTMLParser):
@@ -478,7 +531,7 @@ def made(world: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) 
     """A report of all that there can be."""
     folder = tmp_path_factory.mktemp("report")
     (folder / "all.jsonl").write_text("".join(json.dumps(record) + "\n" for record in world))
-    return report.make(folder, folder / "out", Console(file=io.StringIO()), plan=PLAN)
+    return report.make(folder, folder / "out", Console(file=io.StringIO()), plan=None)
 
 
 def test_the_page_stands_on_its_own(made: Path) -> None:
@@ -506,7 +559,7 @@ def test_a_page_of_part_of_the_records_says_what_was_not_run(world: list[dict[st
         "".join(json.dumps(record) + "\n" for record in some) + "broken\n" + '{"kind": "run", "id": "x", "format": 9}\n'
     )
     console = Console(file=io.StringIO(), width=200)
-    text = report.make(tmp_path, tmp_path / "out", console, plan=PLAN).read_text(encoding="utf-8")
+    text = report.make(tmp_path, tmp_path / "out", console, plan=None).read_text(encoding="utf-8")
     told = console.file.getvalue()  # type: ignore[attr-defined]
     for fault in (f"some.jsonl:{len(some) + 1} is damaged", f"some.jsonl:{len(some) + 2} is of another version"):
         assert fault in told
@@ -527,7 +580,34 @@ def test_errors_of_the_report_are_one_line(
     (tmp_path / "a.jsonl").write_text(json.dumps(world[0]) + "\n")
     (tmp_path / "out").write_text("a file")
     with pytest.raises(StorageError, match=r"out cannot be written: .*; give another --out"):
-        report.make(tmp_path, tmp_path / "out", console, plan=PLAN)
+        report.make(tmp_path, tmp_path / "out", console, plan=None)
+
+
+def test_what_is_half_done_can_be_shown(world: list[dict[str, Any]]) -> None:
+    """Untrained networks are measured before trained ones; a run can end before its first entry."""
+    half = [each for each in world if each["kind"] == "measurement" and not each["measurement"]["trained"]]
+    run = point("copy", "gru", 100).run
+    empty = recorded(run, 1.0, status="diverged", training=None) | {"updates": 0, "examples": 0}
+    empty["curve"] = {name: [] for name in empty["curve"]}
+    evidence = gathered([*half, empty])
+    for exhibit in EXHIBITS.values():
+        tables(exhibit, evidence)
+        for figure in figures(exhibit, evidence):
+            plot.inline(figure)
+
+
+def test_a_record_that_lacks_something_is_named(world: list[dict[str, Any]], tmp_path: Path) -> None:
+    lacking = {name: value for name, value in world[0].items() if name != "curve"}
+    (tmp_path / "a.jsonl").write_text(json.dumps(lacking) + "\n" + json.dumps(world[1]) + "\n")
+    found, faults = report.read(tmp_path)
+    assert found == [world[1]]
+    assert faults == [f"{tmp_path / 'a.jsonl'}: the record {lacking['id']} is not whole: it lacks curve; it is left out"]
+
+
+def test_what_is_no_experiment_has_no_verdict(world: list[dict[str, Any]], tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps(world[0]) + "\n")
+    page = report.make(tmp_path, tmp_path / "out", Console(file=io.StringIO()), is_experiment=False)
+    assert page.read_text().count("these runs are no experiment") == 27
 
 
 def test_a_picture_that_cannot_be_read_is_told() -> None:
@@ -538,13 +618,14 @@ def test_a_picture_that_cannot_be_read_is_told() -> None:
 def test_the_readme_shows_the_records() -> None:
     """Made by: srnn runs results --readme README.md; srnn report --readme README.md."""
     evidence = Evidence.gather(report.read(ROOT / "results")[0], Plan(all_networks=True))
-    names = [name for name in report.README_FIGURES if figures(EXHIBITS[name], evidence)][:2]
-    block = report.readme_block(evidence, names)
+    block = report.readme_block(evidence, report.readme_figures(evidence))
     assert block in (ROOT / "README.md").read_text(encoding="utf-8"), "srnn report --readme README.md brings it up to date"
 
 
 def test_the_figures_of_the_readme_are_those_of_the_records(tmp_path: Path) -> None:
     shutil.copy(ROOT / "README.md", tmp_path)
+    (tmp_path / "docs" / "figures").mkdir(parents=True)
+    (tmp_path / "docs" / "figures" / "old.svg").touch()
     report.fill_readme(ROOT / "results", tmp_path / "README.md")
     made = {path.name: path.read_bytes() for path in (tmp_path / "docs" / "figures").iterdir()}
     assert made == {path.name: path.read_bytes() for path in (ROOT / "docs" / "figures").iterdir()}
@@ -559,19 +640,25 @@ def test_the_records_of_the_repository_are_whole_and_not_too_large() -> None:
 
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+# A window of a browser has a least width, so that a phone is a frame in a page.
+FRAME = """<!doctype html><iframe src="probed.html" style="width: {width}px; height: 900px; border: 0"></iframe>
+<pre id="told"></pre>
+<script>addEventListener("message", event => {{ document.getElementById("told").textContent = event.data; }});</script>"""
 PROBE = """
 <script>
+const failed = [];
+addEventListener("error", event => failed.push(event.target.src || event.target.href || event.message), true);
 addEventListener("load", () => {
-  const boxes = [...document.querySelectorAll("figure svg")].map(each => each.getBoundingClientRect());
+  const boxes = [...document.querySelectorAll(".panel svg")].map(each => each.getBoundingClientRect());
   const told = {
     figures: boxes.length,
     smallest: Math.min(...boxes.map(box => Math.min(box.width, box.height))),
     widest: document.documentElement.scrollWidth,
     window: innerWidth,
-    loaded: performance.getEntriesByType("resource").map(each => each.name),
+    loaded: performance.getEntriesByType("resource").map(each => each.name).concat(failed),
     lost: [...document.querySelectorAll('a[href^="#"]')].filter(each => !document.getElementById(each.hash.slice(1))).length,
   };
-  document.body.innerHTML = "<pre id=told>" + JSON.stringify(told) + "</pre>";
+  parent.postMessage(JSON.stringify(told), "*");
 });
 </script>
 """
@@ -606,10 +693,13 @@ def test_a_browser_opens_the_page_without_a_complaint(made: Path) -> None:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_figures_have_a_size_and_nothing_is_loaded(width: int, made: Path) -> None:
     probed = made.with_name("probed.html")
-    probed.write_text(made.read_text(encoding="utf-8").replace("</body>", PROBE + "</body>"), encoding="utf-8")
-    document, console = browse(probed, f"--window-size={width},900")
+    probed.write_text(made.read_text(encoding="utf-8").replace("<head>", "<head>" + PROBE), encoding="utf-8")
+    frame = made.with_name("frame.html")
+    frame.write_text(FRAME.format(width=width), encoding="utf-8")
+    document, console = browse(frame, "--window-size=1600,1000", "--virtual-time-budget=20000")
     told = json.loads(re.search(r'<pre id="told">(.*?)</pre>', document, re.DOTALL).group(1))  # type: ignore[union-attr]
     assert console == ""
+    assert told["window"] == width
     assert told["figures"] > 40
     assert told["smallest"] > 100
     assert told["loaded"] == []
@@ -622,7 +712,13 @@ def test_the_browser_test_sees_what_is_wrong(tmp_path: Path) -> None:
     """A page that loads something and fails in its script is told from one that does not."""
     page = tmp_path / "bad.html"
     page.write_text('<!doctype html><img src="no.png"><script>undefined_name()</script>', encoding="utf-8")
-    assert "undefined_name" in browse(page)[1]
+    console = browse(page)[1]
+    assert "undefined_name" in console
+    drawn = '<div class="panel"><svg width="9" height="9"></svg></div>'
+    (tmp_path / "probed.html").write_text(f'<!doctype html><head>{PROBE}</head><body>{drawn}<img src="no.png"></body>')
+    (tmp_path / "frame.html").write_text(FRAME.format(width=390))
+    told = browse(tmp_path / "frame.html", "--virtual-time-budget=20000")[0]
+    assert "no.png" in told.split('id="told"')[1]
 
 
 def test_the_command_makes_the_page(world: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_an_exhibit_is_made_once(tmp_path: Path, console: Console, monkeypatch: 
     assert said(console).count("finished: ") == len(expected) == 9
     monkeypatch.delattr(reproduce, "Crew")
     assert reproduce.reproduce(["permutation"], QUICK, console) == []
-    assert "9 runs, 9 of them recorded" in said(console)
+    assert "permutation: 9 runs, 9 of them recorded" in said(console)
     reproduce.show(QUICK, console)
     assert any(
         line.split()[0] == "permutation" and line.split()[-2:] == ["9", "9"] for line in said(console).splitlines() if line
@@ -157,7 +157,11 @@ def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path)
 
 def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "pace", lambda run, slow: 0.5)
-    runs = {"steps": small(steps=100), "minutes": small(steps=100_000, minutes=2.0), "few": small(steps=20, minutes=2.0)}
+    runs = {
+        "steps": small(steps=100),
+        "minutes": small(steps=100_000, cpu_minutes=2.0),
+        "few": small(steps=20, cpu_minutes=2.0),
+    }
     assert reproduce.estimate(runs, tmp_path, console) == {"steps": 50.0, "minutes": 120.0, "few": 10.0}
 
 
@@ -188,7 +192,7 @@ def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
     first = records.read_all(tmp_path / "results" / "copy.jsonl")
     measured = records.read_all(tmp_path / "results" / "hiddenstate.jsonl")
     assert [record["id"] for record in measured] == [looking_at(run).id]
-    assert "1 runs, 0 of them recorded in results; 1 measurements, 0 recorded" in said(console)
+    assert "looked: 1 runs, 0 of them recorded in results; 1 measurements, 0 recorded" in said(console)
     shutil.rmtree(tmp_path / "runs")
     assert reproduce.reproduce(["looked"], Plan(), console) == []  # all is recorded: no weights are needed
     assert not (tmp_path / "runs").exists()
@@ -229,8 +233,8 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     assert "copy.jsonl:2 is damaged" in said(console)
     assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
     records.collect(path, {"kind": "run", "id": "a", "new": True})
-    assert path.read_bytes().splitlines() == [damaged, newer, b'{"kind": "run", "id": "a", "new": true}']
-    with pytest.raises(RecordError, match=r"copy.jsonl:1 is damaged.*copy.jsonl:2 is of another version"):
+    assert path.read_bytes().splitlines() == [b'{"kind": "run", "id": "a", "new": true}', damaged, newer]
+    with pytest.raises(RecordError, match=r"copy.jsonl:2 is damaged.*copy.jsonl:3 is of another version"):
         records.read_all(path)
 
 
@@ -244,8 +248,11 @@ def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SettingError, match="no exhibit is called 'coppy'; there are all, copy, adding, psmnist"):
         reproduce.chosen(["coppy"])
     monkeypatch.setattr(data, "is_here", lambda name: False)
-    with pytest.raises(DataError, match=r"need data that are not here: timit \(speech\); `srnn data` says how"):
+    with pytest.raises(DataError, match="timit needs data that are not here: speech; `srnn data` says how"):
         reproduce.reproduce(["timit"], QUICK, console)
+    monkeypatch.setattr(reproduce, "_reproduce", lambda exhibit, *about: [exhibit.id])
+    assert reproduce.reproduce(["all"], QUICK, console) == ["copy", "adding", "runtime", "permutation", "timecomplexity"]
+    assert "timit is left out: it needs speech" in said(console)
 
 
 def test_only_what_is_named_is_run() -> None:

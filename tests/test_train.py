@@ -163,6 +163,11 @@ def test_a_signal_leaves_a_run_that_goes_on_and_says_how(number: signal.Signals,
     assert record["updates"] == step + 5
 
 
+def test_minutes_of_the_processor_end_a_run(tmp_path: Path) -> None:
+    record = train.train(replace(copy_run(), cpu_minutes=1e-9), tmp_path)
+    assert (record["ended_by"], record["updates"]) == ("cpu_minutes", 1)
+
+
 def test_minutes_end_a_run_and_more_of_them_continue_it(tmp_path: Path) -> None:
     run = copy_run(schedule="constant")
     train.train(run, tmp_path / "whole")
@@ -432,9 +437,10 @@ def test_settings_survive_the_folder(tmp_path: Path) -> None:
 def test_records_are_collected_one_for_each_run(tmp_path: Path) -> None:
     path = tmp_path / "results" / "copy.jsonl"
     for number, name in enumerate(("a", "b", "a")):
-        records.collect(path, {"id": name, "number": number})
-    assert records.read_all(path) == [{"id": "a", "number": 2}, {"id": "b", "number": 1}]
-    path.write_text("{")
-    with pytest.raises(RecordError, match=r"copy\.jsonl must hold one record"):
-        records.collect(path, {"id": "c"})
-    assert path.read_text() == "{"
+        records.collect(path, {"kind": "run", "id": name, "number": number})
+    assert [(each["id"], each["number"]) for each in records.read_all(path)] == [("a", 2), ("b", 1)]
+    path.write_text("{\n")
+    with pytest.raises(RecordError, match=r"copy\.jsonl:1 is damaged: it must be a record"):
+        records.read_all(path)
+    records.collect(path, {"kind": "run", "id": "c"})
+    assert path.read_text() == '{\n{"kind": "run", "id": "c"}\n'

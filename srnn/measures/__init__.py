@@ -28,8 +28,8 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def measure(measurement: Measurement, weights: Tensors | None) -> dict[str, Any]:
-    """The record of a measurement, on the weights that its run left where it has one."""
+def measure(measurement: Measurement, weights: Tensors | None, trained: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The record of a measurement, on the weights that its run left where it has one; `trained` says what these are."""
     started, start = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.perf_counter()
     given = dict(measurement.settings)
     if measurement.run is not None:
@@ -41,6 +41,7 @@ def measure(measurement: Measurement, weights: Tensors | None) -> dict[str, Any]
         "kind": "measurement",
         "id": measurement.id,
         "measurement": measurement.as_dict(),
+        "trained": trained,
         "found": found,
         "started": started,
         "seconds": round(time.perf_counter() - start, 1),

@@ -26,12 +26,15 @@ FRESH = 1_000_003  # added to a run's seed: batches that it was not trained on
 def gradients(run: Run, weights: Tensors | None, length: int, seeds: Sequence[int], sequences: int = 20) -> dict[str, Any]:
     """|dL/dh_t| over t, mean over sequences, and |dL/dtheta|: a list for each seed, or one for trained weights.
 
-    The task is given this length, which need not be the one that was trained. The state of an LSTM is both of its parts.
+    The task is given this length, which need not be the one that was trained. The state of an LSTM is both of its parts. In
+    float64: what a long way leaves of a gradient can be less than float32 holds.
     """
     found: dict[str, Any] = {"norm": [], "weights": []}
     for seed in seeds:
-        model, task = load(run, weights, seed), type(run.task)(length=length)  # type: ignore[call-arg]
+        model, task = load(run, weights, seed).double(), type(run.task)(length=length)  # type: ignore[call-arg]
         batch = task.batch(0, sequences, seed + FRESH)
+        if batch.input.is_floating_point():
+            batch = Batch(batch.input.double(), batch.target.double())
         t, norms = _state_gradients(model, task, batch)
         found |= {"t": t}
         found["norm"].append(norms)

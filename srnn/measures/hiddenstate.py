@@ -37,7 +37,8 @@ def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: i
     for name, here in phases.items():
         here = here[:, 1:] & (size > 0)  # a step is that into t; from a state of zeros there is no relative change
         found[name] = {"steps": int(here.sum()), **({} if not here.any() else _means(here, change, zeroed, states[:, 1:] > 0))}
-    return {"steps": states.shape[1], "units": states.shape[2], "phases": found, **_picture(states[0], phases)}
+    marks = batch.input[0, :, 1].nonzero().flatten().tolist() if run.task.name == "adding" else []
+    return {"steps": states.shape[1], "units": states.shape[2], "phases": found, "markers": marks, **_picture(states[0])}
 
 
 def _means(here: Tensor, change: Tensor, zeroed: Tensor, alive: Tensor) -> dict[str, float]:
@@ -74,21 +75,19 @@ def _phases(task: str, batch: Batch) -> dict[str, Tensor]:
         return {"at the markers": marked & (t >= 10), **{name: apart & (count == k) for name, k in names.items()}}
     if task == "copy":
         return {"symbols": t < 10, "delay": (t >= 10) & (t < T - 11), "recital": t >= T - 11}
-    third = 3 * t // T
-    return {"first third": third == 0, "second third": third == 1, "last third": third == 2}
+    third, begun = 3 * t // T, t >= min(10, T // 6)
+    return {"first third": begun & (third == 0), "second third": third == 1, "last third": third == 2}
 
 
-def _picture(states: Tensor, phases: dict[str, Tensor]) -> dict[str, Any]:
-    """States [T, H] as a grey image, the first units downwards and steps to the right, 8 bits each; and where markers stand."""
+def _picture(states: Tensor) -> dict[str, Any]:
+    """States [T, H] as a grey image, the first units downwards and steps to the right, 8 bits each."""
     states = states[:, : PIXELS // len(states)]
     white = float(states.flatten().double().quantile(WHITEST)) or float(states.max()) or 1.0
     grey = (states / white).clamp(0, 1).mul(255).round().to(torch.uint8).T
     file = io.BytesIO()
     Image.fromarray(grey.contiguous().numpy()).save(file, "PNG", optimize=True)
-    marks = phases.get("at the markers")
     return {
         "png": base64.b64encode(file.getvalue()).decode(),
         "white": white,
         "units_drawn": states.shape[1],
-        "markers": [] if marks is None else marks[0].nonzero().flatten().tolist(),
     }

@@ -1,9 +1,10 @@
 """Time of a training step: of every network at the settings of the paper's Table 4, and how it grows with units and steps."""
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import linear_regression, median
+from statistics import linear_regression, median, quantiles
 from typing import Any
 
 import torch
@@ -22,11 +23,24 @@ INPUTS = 128  # d_i, and the width of f_r, when time is measured over units and 
 QUANTILE = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}  # of Student's t, two sides, 95 %
 
 
-def runtime(task: str, rounds: int = 5, networks: Sequence[str] = PAPER, steps: int | None = None) -> dict[str, Any]:
+def runtime(
+    task: str, rounds: int = 7, networks: Sequence[str] = PAPER, steps: int | None = None, threads: int = 2
+) -> dict[str, Any]:
     """Milliseconds of one training step, batch 100 and 128 units, all sides taking turns; ratios to SRNN in its dense form.
 
-    The plain loop is SRNN without a compiled kernel, dense that with real inputs, alphabet that with symbols.
+    The plain loop is SRNN without a compiled kernel, dense that with real inputs, alphabet that with symbols. uRNN runs twice,
+    with its matrix built once for a sequence and with its factors applied at every step.
     """
+    load, before = os.getloadavg()[0], torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = _race(task, rounds, networks, steps)
+    finally:
+        torch.set_num_threads(before)
+    return found | {"threads": threads, "load_before": load}
+
+
+def _race(task: str, rounds: int, networks: Sequence[str], steps: int | None) -> dict[str, Any]:
     s = next(setting for setting in SETTINGS if setting.key == task)
     s = s if steps is None else replace(s, T=steps)
     srnn = SRNNNetwork(s.H, mlp=s.mlp)
@@ -35,6 +49,8 @@ def runtime(task: str, rounds: int = 5, networks: Sequence[str] = PAPER, steps: 
     )
     shown: dict[str, Network] = {name: NETWORKS[name](s.H) for name in networks} | {"srnn": srnn}
     calls = {name: training_step(on, shown[name]) for name in networks}
+    if "urnn" in networks:
+        calls["urnn, factored"] = training_step(on, _factored(s.H))
     calls |= {"srnn, plain loop": _without_kernel(training_step(on, dense)), "srnn, dense": training_step(on, dense)}
     if s.symbols:
         calls["srnn, alphabet"] = training_step(s, srnn)
@@ -44,8 +60,15 @@ def runtime(task: str, rounds: int = 5, networks: Sequence[str] = PAPER, steps: 
         "parameters": {name: _parameters(on, network) for name, network in shown.items()},
         "milliseconds": {name: 1e3 * median(seconds) for name, seconds in times.items()},
         "times_srnn": {name: ratio(times, name, "srnn, dense") for name in times},
-        "threads": torch.get_num_threads(),
+        "quartiles": {name: _quartiles(times, name) for name in times},
     }
+
+
+def _quartiles(times: Mapping[Any, list[float]], name: str) -> list[float]:
+    """Of the ratio over the rounds; the value itself where there is one round."""
+    each = [a / b for a, b in zip(times[name], times["srnn, dense"], strict=True)]
+    first, _, third = quantiles(each, n=4) if len(each) > 1 else (each[0],) * 3
+    return [first, third]
 
 
 def _parameters(s: Setting, network: Network) -> int:
@@ -127,5 +150,9 @@ def _one_sequence(name: str, over: str, size: int, fixed: int) -> Call:
 def _network(name: str, H: int) -> Network:
     if name == "srnn":
         return SRNNNetwork(H, mlp=(INPUTS,))
-    network: Any = NETWORKS[name](H)
-    return replace(network, factored=True) if name == "urnn" else network  # its cost in the paper is that of the factors
+    return _factored(H) if name == "urnn" else NETWORKS[name](H)  # whose cost in the paper is that of the factors
+
+
+def _factored(H: int) -> Network:
+    network: Any = NETWORKS["urnn"](H)
+    return replace(network, factored=True)

@@ -10,7 +10,7 @@ page.html, page.css     how it looks
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from srnn import records
-from srnn.display import describe
+from srnn.display import plain
 from srnn.errors import RecordError, StorageError
 from srnn.paper import EXHIBITS, Exhibit, Plan, Point
 from srnn.report import plot
-from srnn.report.claims import VERDICTS, Verdict, verdicts
+from srnn.report.claims import ABOUT, VERDICTS, Verdict, untested, verdicts
 from srnn.report.evidence import Evidence
 from srnn.report.figures import figures
 from srnn.report.findings import findings
@@ -34,6 +34,13 @@ from srnn.report.tables import tables, verdict_table
 TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
 README_FIGURES = ("copy", "runtime", "psmnist", "adding")  # the first two of these that there are
 README_CLAIMS = 12
+NEEDED = {
+    "run": (
+        *("run", "parameters", "status", "ended_by", "updates", "examples", "epochs", "result", "training", "guesser", "curve"),
+        *("seconds", "cpu_seconds"),
+    ),
+    "measurement": ("measurement", "found", "seconds"),
+}
 
 
 def make(
@@ -44,8 +51,13 @@ def make(
     plan: Plan | None = None,
     lead: str = "",
     points: Mapping[str, Sequence[Point]] | None = None,
+    is_experiment: bool = True,
 ) -> Path:
-    """Writes page, figures and tables; returns the page's path. `points`: by exhibit, in the place of the plan's."""
+    """Writes page, figures and tables; returns the page's path.
+
+    points              by exhibit, in the place of the plan's
+    is_experiment       whether anything may be concluded: not from a rehearsal, nor from a demonstration
+    """
     found, faults = read(results)
     for fault in faults:
         console.print(fault, markup=False, highlight=False, soft_wrap=True)
@@ -60,7 +72,7 @@ def make(
             for exhibit in bar.track(EXHIBITS.values(), description="drawing"):
                 if points is None or evidence.has(exhibit.id):
                     parts.append(_part(exhibit, evidence, out))
-        judged = verdicts(evidence)
+        judged = verdicts(evidence) if is_experiment else untested("these runs are no experiment")
         _write_table(verdict_table(judged), out)
         page = out / "index.html"
         records.replace(page, _page(judged, parts, evidence, found, faults, lead).encode())
@@ -80,7 +92,12 @@ def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     faults: list[str] = []
     for path in files:
         good, bad = records.read_lines(path)
-        found += good
+        for record in good:
+            lacks = [name for name in NEEDED.get(record["kind"], ()) if name not in record]
+            if lacks:
+                bad.append(f"{path}: the record {record['id']} is not whole: it lacks {', '.join(lacks)}; it is left out")
+            else:
+                found.append(record)
         faults += bad
     return found, faults
 
@@ -88,21 +105,25 @@ def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
 def fill_readme(results: Path, readme: Path) -> None:
     """Puts the head of the verdicts into a README, with two figures beside it, in docs/figures."""
     evidence = Evidence.gather(read(results)[0], Plan(all_networks=True))
-    drawn = [figure for name in README_FIGURES for figure in figures(EXHIBITS[name], evidence)[:1]][:2]
+    drawn = readme_figures(evidence)
     folder = readme.parent / "docs" / "figures"
     folder.mkdir(parents=True, exist_ok=True)
+    for old in set(folder.glob("*.svg")) - {folder / f"{figure.name}.svg" for figure in drawn}:
+        old.unlink()
     for figure in drawn:
         plot.save(figure, folder, ["svg"])
-    records.replace(readme, records.filled(readme, "verdicts", readme_block(evidence, [figure.name for figure in drawn])))
+    records.replace(readme, records.filled(readme, "verdicts", readme_block(evidence, drawn)))
 
 
-def readme_block(evidence: Evidence, names: Sequence[str]) -> str:
+def readme_figures(evidence: Evidence) -> list[plot.Figure]:
+    return [figure for name in README_FIGURES for figure in figures(EXHIBITS[name], evidence)[:1]][:2]
+
+
+def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:
     judged = verdicts(evidence)
     rows = tuple((str(each.claim.number), each.claim.says, each.verdict, each.found) for each in judged[:README_CLAIMS])
     shown = Table("verdicts", _summary(judged), ("claim", "the paper says", "verdict", "we measured"), rows)
-    pictures = [
-        f"![{figure.alt}](docs/figures/{figure.name}.svg)" for name in names for figure in figures(EXHIBITS[name], evidence)[:1]
-    ]
+    pictures = [f"![{figure.alt}](docs/figures/{figure.name}.svg)" for figure in drawn]
     more = f"The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
     return "\n\n".join([shown.as_markdown().rstrip(), more, *pictures])
 
@@ -129,7 +150,7 @@ def _part(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
                 "name": figure.name,
                 "caption": figure.caption,
                 "alt": figure.alt,
-                "legend": figure.legend,
+                "legend": [(label, colour, plot.sample(dash)) for label, colour, dash in figure.legend],
                 "panels": [markupsafe.Markup(svg) for svg in plot.inline(figure)],
             }
             for figure in drawn
@@ -137,7 +158,7 @@ def _part(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
         "planned": planned,
         "recorded": recorded,
         "runs": _runs(exhibit, evidence),
-        "notes": [*_settings(exhibit, evidence), *exhibit.departures],
+        "departures": exhibit.departures,
     }
 
 
@@ -147,29 +168,39 @@ def _write_table(table: Table, out: Path) -> None:
 
 
 def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
-    return [
+    """The records behind an exhibit: what was run, how it ended, and by which sources."""
+    rows: list[tuple[str, ...]] = [
         (
             each.id,
-            f"{line}, {x}",
-            str(each.seed),
+            f"{line}, {x}, seed {each.seed}",
+            _settings(each.run),
+            f"{each.parameters:,}",
             f"{each.updates:,}",
             str(each.record["ended_by"]),
-            f"{each.cpu_seconds:,.0f}",
-            each.record["commit"]["id"][:10] + (" +" if each.record["commit"]["dirty"] is True else ""),
+            f"{each.seconds:,.0f} ({each.cpu_seconds:,.0f})",
+            _commit(each.record),
         )
         for (line, x), results in evidence.results[exhibit.id].items()
         for each in results
     ]
+    for (line, x), record in evidence.measured[exhibit.id].items():
+        trained = record.get("trained")
+        after = f"after {trained['updates']:,} updates" if trained else ""
+        settings = ", ".join(f"{name} {plain(value)}" for name, value in record["measurement"]["settings"].items())
+        rows.append((record["id"], f"{line}, {x}", settings, "", after, "", f"{record['seconds']:,.0f}", _commit(record)))
+    return rows
 
 
-def _settings(exhibit: Exhibit, evidence: Evidence) -> Iterable[str]:
-    """Of the first recorded run, in words."""
-    for results in list(evidence.results[exhibit.id].values())[:1]:
-        run = results[0].run
-        how = {name: run[name] for name in ("optimizer", "lr", "batch_size", "clip", "schedule", "threads")}
-        yield (
-            f"Settings of the first line: {describe(run)}; " + ", ".join(f"{name} {value}" for name, value in how.items()) + "."
-        )
+def _settings(run: Mapping[str, Any]) -> str:
+    """Network and training of a run, as far as they are worth a word."""
+    network = ", ".join(f"{name} {plain(value)}" for name, value in run["network"].items() if name != "name")
+    clip = f", clip {run['clip']}" if run["clip"] is not None else ""
+    return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{clip}, recipe {run['recipe']}"
+
+
+def _commit(record: Mapping[str, Any]) -> str:
+    commit = record.get("commit", {})
+    return str(commit.get("id", "unknown"))[:10] + (" + changes" if commit.get("dirty") is True else "")
 
 
 def _page(
@@ -190,6 +221,7 @@ def _page(
         title=TITLE,
         style=markupsafe.Markup(source),
         lead=lead or LEAD,
+        rules=ABOUT,
         counts=[(name, counts[name]) for name in VERDICTS],
         verdicts=judged,
         exhibits=parts,

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from srnn.paper import EXHIBITS, Key, Measurement, Plan, Point
+from srnn.paper import EXHIBITS, SEEDS, Key, Measurement, Plan, Point
+from srnn.recipes import TASKS
 
 SMOOTH = 5  # entries of a loss curve that are averaged before it is judged, as a rule 500 updates
-IMPROVED = 0.02  # what a curve must gain, relatively, to be still improving
+CLOCKS = ("minutes", "cpu_minutes")
+TOLERANCE = 0.02  # relative difference of errors that is not taken for one: runs that differ in the seed alone differ as much
 
 
 class Missing(Exception):
@@ -23,18 +25,17 @@ class Result:
         self.run, self.id, self.seed = record["run"], record["id"], record["run"]["seed"]
         self.seconds, self.cpu_seconds = record["seconds"], record["cpu_seconds"]
         self.updates, self.examples, self.parameters = record["updates"], record["examples"], record["parameters"]
-        self.guesser, self.diverged = record["guesser"], record["status"] == "diverged"
+        self.epochs, self.guesser = record["epochs"], record["guesser"]
+        self.diverged = record["status"] == "diverged"
+        task = TASKS[self.run["task"]["name"]]
+        self.higher_is_better, self.has_split = task.higher_is_better, task.reports is not None
 
     @property
     def value(self) -> float | None:
         """The number that is reported: of the split that the task reports, or the lowest mean loss of 500 updates."""
-        if self.record["result"]:
-            return self.record["result"]["value"]
+        if self.has_split:
+            return self.record["result"]["value"] if self.record["result"] else None
         return self.record["training"]["lowest"] if self.record["training"] else None
-
-    @property
-    def higher_is_better(self) -> bool:
-        return bool(self.record["result"]) and self.record["result"]["metric"] == "accuracy"
 
     @property
     def share(self) -> float:
@@ -43,21 +44,20 @@ class Result:
         if run["steps"]:
             ends.append(self.updates / run["steps"])
         if run["epochs"]:
-            ends.append(self.record["epochs"] / run["epochs"])
+            ends.append(self.epochs / run["epochs"])
         return max(ends, default=1.0)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was ended by anything but the clock."""
-        return self.diverged or self.record["ended_by"] != "minutes"
+        """Whether it came to its end, and was not ended by the clock."""
+        return not self.diverged and self.record["ended_by"] not in CLOCKS
 
     @cached_property
     def curve(self) -> list[tuple[int, float, float]]:
         """(update, CPU seconds, value) along the way: evaluations where there are such, else smoothed losses."""
         curve = self.record["curve"]
-        scores = curve.get("evaluation_score" if self.higher_is_better else "evaluation_loss")
-        if scores is not None and any(score is not None for score in scores):
-            values = scores
+        if self.has_split:
+            values = curve.get("evaluation_score", [None] * len(curve["step"]))
         else:
             values = [_mean(curve["loss"][max(0, k - SMOOTH + 1) : k + 1]) for k in range(len(curve["loss"]))]
         rows = zip(curve["step"], curve["cpu_seconds"], values, strict=True)
@@ -68,23 +68,38 @@ class Result:
         """Whether more updates would not have helped: it had all, or a quarter of them and the last third was for nothing."""
         if self.is_whole:
             return True
-        values = [value for _, _, value in self.curve]
-        before, after = values[: 2 * len(values) // 3], values[2 * len(values) // 3 :]
-        if self.share < 0.25 or not before:
+        errors = [self.error(value) for _, _, value in self.curve]
+        before, after = errors[: 2 * len(errors) // 3], errors[2 * len(errors) // 3 :]
+        if self.diverged or self.share < 0.25 or not before:
             return False
-        if self.higher_is_better:
-            return max(after) <= max(before) * (1 + IMPROVED)
-        return min(after) >= min(before) * (1 - IMPROVED)
+        return min(after) >= min(before) * (1 - TOLERANCE)
+
+    def error(self, value: float) -> float:
+        """What is to be small: the value itself, or what is missing to 100 percent."""
+        return 100 - value if self.higher_is_better else value
 
     def best(self, *, seconds: float = float("inf"), updates: float = float("inf")) -> float | None:
         """The best value along the way until then."""
         values = [value for step, at, value in self.curve if at <= seconds and step <= updates]
         return (max if self.higher_is_better else min)(values, default=None)
 
-    def updates_to(self, level: float) -> int | None:
-        """Updates until the curve first is as good as this."""
-        good = (step for step, _, value in self.curve if (value >= level if self.higher_is_better else value <= level))
+    def reached(self, level: float) -> tuple[int, float] | None:
+        """Updates and CPU seconds until the curve first is as good as this."""
+        good = ((step, at) for step, at, value in self.curve if self.error(value) <= self.error(level))
         return next(good, None)
+
+
+class Printed(Result):
+    """A number of the paper in the place of a run: it has a value, and whatever else a rule asks for is missing."""
+
+    def __init__(self, value: float, higher_is_better: bool) -> None:
+        self.printed, self.higher_is_better, self.diverged, self.seed = value, higher_is_better, False, SEEDS[0]
+
+    def __getattr__(self, name: str) -> Any:
+        raise Missing("the paper does not say")
+
+    value = property(lambda self: self.printed)
+    is_whole = is_fair = property(lambda self: True)
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ class Evidence:
     """All records of a plan, by exhibit, line and place."""
 
     results: Mapping[str, Mapping[Key, Sequence[Result]]]
-    measured: Mapping[str, Mapping[Key, Mapping[str, Any]]]
+    measured: Mapping[str, Mapping[Key, Mapping[str, Any]]]  # whole records
     planned: Mapping[str, Mapping[Key, int]]  # runs or measurements that a point asks for; 0 where the paper did not run it
 
     @classmethod
@@ -124,21 +139,35 @@ class Evidence:
                     results[name].setdefault((point.line, point.x), []).append(Result(found[point.run.id]))
             for measurement in looked:
                 if measurement.id in found:
-                    measured[name][measurement.line, measurement.x] = found[measurement.id]["found"]
+                    measured[name][measurement.line, measurement.x] = found[measurement.id]
         return cls(results, measured, planned)
 
+    @classmethod
+    def printed(cls) -> "Evidence":
+        """The numbers of the paper, as if they had been run here."""
+        results = {
+            name: {
+                key: [Printed(value, "accuracy" in exhibit.metric)]
+                for key, value in (*exhibit.quoted.items(), *exhibit.published.items())
+            }
+            for name, exhibit in EXHIBITS.items()
+        }
+        return cls(results, {name: {} for name in EXHIBITS}, {name: {} for name in EXHIBITS})
+
     def at(self, exhibit: str, line: str, x: Any, seeds: int = 1) -> Sequence[Result]:
-        """The results of a point; raises where there are fewer than so many seeds."""
+        """The results of a point, the main seed first; raises where it or one of so many seeds was not run."""
         found = self.results[exhibit].get((line, x), ())
+        if not found or found[0].seed != SEEDS[0]:
+            raise Missing(f"not run: {line} at {x}")
         if len(found) < seeds:
-            raise Missing(f"not run: {line} at {x}" + (f", {seeds - len(found)} more of {seeds} seeds" if found else ""))
+            raise Missing(f"not run: {line} at {x}, {seeds - len(found)} more of {seeds} seeds")
         return found
 
     def found(self, exhibit: str, line: str, x: Any) -> Mapping[str, Any]:
         """What was measured at a point."""
         if (line, x) not in self.measured[exhibit]:
             raise Missing(f"not measured: {line} at {x}")
-        return self.measured[exhibit][line, x]
+        return self.measured[exhibit][line, x]["found"]
 
     def has(self, exhibit: str) -> bool:
         return bool(self.results[exhibit] or self.measured[exhibit])
@@ -160,25 +189,36 @@ BETTER, IN_TIME, SAME, WORSE, UNCLEAR = "better", "better at equal time", "no di
 
 
 def compare(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
-    """How ours do beside theirs. A rival that might still improve can win, and can lose at equal time only."""
+    """How ours do beside theirs. A rival that might still improve can win, and can lose at equal time only.
+
+    A rival that diverged has lost when it did so with two seeds.
+    """
+    if any(each.diverged for each in ours):
+        return UNCLEAR
+    if any(each.diverged for each in theirs):
+        return BETTER if len(theirs) > 1 and all(each.diverged for each in theirs) else UNCLEAR
     a, b = mean(ours), mean(theirs)
-    if a is None:
-        return WORSE if b is not None else UNCLEAR
-    if b is None:
-        return BETTER
-    sign = 1 if ours[0].higher_is_better else -1
-    if abs(a - b) <= max(spread(ours), spread(theirs)):
-        return SAME if all(each.is_fair for each in theirs) else UNCLEAR
-    if sign * (a - b) < 0:
-        return WORSE
-    if all(each.is_fair for each in theirs):
-        return BETTER
+    if a is None or b is None:
+        return UNCLEAR
+    outcome = _order(ours[0], a, b, max(spread(ours), spread(theirs)))
+    if outcome == WORSE or all(each.is_fair for each in theirs):
+        return outcome
+    if outcome == SAME:
+        return UNCLEAR
     limit = max(each.cpu_seconds for each in theirs)
-    then = [each.best(seconds=limit) for each in ours]
-    rivals = [each.best() for each in theirs]
+    then, rivals = ([each.best(seconds=limit) for each in side] for side in (ours, theirs))
     if None in then or None in rivals:
         return UNCLEAR
-    return IN_TIME if sign * (_mean(then) - _mean(rivals)) > 0 else UNCLEAR  # type: ignore[arg-type]
+    at_equal_time = _order(ours[0], _mean(then), _mean(rivals), 0.0)  # type: ignore[arg-type]
+    return IN_TIME if at_equal_time == BETTER else UNCLEAR
+
+
+def _order(of: Result, a: float, b: float, tolerance: float) -> str:
+    """What a value is beside another, with differences that are taken for none."""
+    a, b = of.error(a), of.error(b)
+    if abs(a - b) <= max(tolerance, TOLERANCE * max(a, b)):
+        return SAME
+    return BETTER if a < b else WORSE
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ import numpy
 from srnn.paper import RIVALS, Exhibit
 from srnn.report.evidence import Evidence, Result, mean
 from srnn.report.plot import Figure, Line, Panel
-from srnn.report.tables import SHORT, TIMED
+from srnn.report.tables import PRINTED, SHORT, TIMED
 
 SHOWN = ("srnn", *RIVALS)
 OURS = "srnn, our recipe"
@@ -21,39 +21,39 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> list[Figure]:
 
 def curve(label: str, results: Sequence[Result], over: str) -> Line:
     """The first seed as a line, all of them as a band; over training "examples", "seconds" or "epochs"."""
-    first = results[0]
-    x, y = _columns(first, over)
+    x, y = _columns(results[0], over)
     band = None
     if len(results) > 1:
-        sides = [numpy.interp(x, *_columns(each, over)) for each in results]
+        sides = [numpy.interp(x, *_columns(each, over)) for each in results if each.curve]
         band = numpy.min(sides, axis=0).tolist(), numpy.max(sides, axis=0).tolist()
     return Line(label, x, y, band=band)
 
 
 def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
-    per_update = {"examples": result.examples / result.updates, "epochs": (result.record["epochs"] or 0) / result.updates}
+    updates = max(1, result.updates)
+    per_update = {"updates": 1.0, "examples": result.examples / updates, "epochs": (result.epochs or 0) / updates}
     x = [seconds if over == "seconds" else step * per_update[over] for step, seconds, _ in result.curve]
     return x, [value for _, _, value in result.curve]
 
 
-AXES = {"examples": "training examples", "seconds": "CPU seconds, one thread", "epochs": "epochs"}
+AXES = {"updates": "training steps", "examples": "training examples", "seconds": "CPU seconds, one thread", "epochs": "epochs"}
 
 
 def memory_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     """Copy and adding: a panel for each length, over examples and over seconds."""
     places = list(dict.fromkeys(x for _, x in evidence.results[exhibit.id]))
     lines = [line for line in dict.fromkeys(line for line, _ in evidence.results[exhibit.id]) if line in (*SHOWN, OURS)]
-    for over in ("examples", "seconds"):
+    for over in ("examples" if exhibit.id == "copy" else "updates", "seconds"):  # the first as the paper has it
         panels = []
         for T in places:
             found = {line: evidence.results[exhibit.id].get((line, T), ()) for line in lines}
-            shown = [curve(line, results, over) for line, results in found.items() if results]
+            shown = [curve(line, results, over) for line, results in found.items() if results and results[0].curve]
             if not shown:
                 continue
             guesser = next(results[0].guesser for results in found.values() if results)
             bottom = guesser / 1e4 if exhibit.id == "copy" else guesser / 200
             panels.append(Panel(f"T = {T}", AXES[over], exhibit.metric, shown, [("guesser", guesser)], "y", bottom))
-        suffix = "" if over == "examples" else "-seconds"
+        suffix = "-seconds" if over == "seconds" else ""
         caption = f"{exhibit.title}, over {AXES[over]}: means of 500 updates. The band holds all seeds of SRNN."
         alt = f"Loss over {AXES[over]} for {', '.join(lines)}, one panel for each length, with the line of a guesser."
         yield Figure(f"{exhibit.id}{suffix}", caption, alt, panels)
@@ -64,7 +64,7 @@ def digit_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     for over in ("epochs", "seconds"):
         panels = []
         for task in ("pmnist", "bigpmnist"):
-            lines = [line for line, x in found if x == task and (line in SHOWN or line.startswith("srnn"))]
+            lines = [line for line, x in found if x == task and (line in SHOWN or line.startswith(("srnn", "gru,")))]
             shown = [curve(line, found[line, task], over) for line in lines if found[line, task][0].curve]
             if shown:
                 log = "x" if over == "seconds" else ""
@@ -124,20 +124,26 @@ def speech_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
 
 
 def label_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
-    panels = []
     found = evidence.results[exhibit.id]
-    for crop in ("8x8", "16x16"):
-        for N in dict.fromkeys(x for _, x in found):
-            lines = [line for line, x in found if x == N and line.endswith(f", {crop}")]
-            shown = [curve(line.split(",")[0], found[line, N], "epochs") for line in lines if found[line, N][0].curve]
-            if shown:
-                panels.append(Panel(f"{crop}, {N} samples", "epochs", "accuracy, percent", shown, [("guesser", 10.0)]))
-    alt = "Accuracy on the training samples over epochs for each network, one panel for each crop and number of samples."
-    yield Figure("randomlabels", "Random labels learned by heart: accuracy on the training samples.", alt, panels)
+    for over in ("epochs", "seconds"):
+        panels = []
+        for crop in ("8x8", "16x16"):
+            for N in dict.fromkeys(x for _, x in found):
+                lines = [line for line, x in found if x == N and line.endswith(f", {crop}")]
+                shown = [curve(line.split(",")[0], found[line, N], over) for line in lines if found[line, N][0].curve]
+                if shown:
+                    log = "x" if over == "seconds" else ""
+                    guides = [("guesser", 10.0)]
+                    panels.append(Panel(f"{crop}, {N} samples", AXES[over], "accuracy, percent", shown, guides, log))
+        alt = (
+            f"Accuracy on the training samples over {AXES[over]} for each network, a panel for each crop and number of samples."
+        )
+        caption = f"Random labels learned by heart, over {AXES[over]}: accuracy on the training samples."
+        yield Figure("randomlabels" + ("-seconds" if over == "seconds" else ""), caption, alt, panels)
 
 
 def gradient_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
-    measured = evidence.measured[exhibit.id]
+    measured = {key: record["found"] for key, record in evidence.measured[exhibit.id].items()}
     panels = []
     for task in ("adding", "copy"):
         for T in [x for x in dict.fromkeys(x for _, x in measured) if isinstance(x, int)]:
@@ -156,14 +162,17 @@ def gradient_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         shown = []
         for state in ("untrained", "trained"):
             found = measured.get((f"units on {task}, {state}", task))
-            if found:
-                rows = numpy.asarray(found["newborn"])
-                k = [each + 1 for each in found["k"]]
-                band = (rows.min(0).tolist(), rows.max(0).tolist()) if len(rows) > 1 else None
-                shown.append(Line(f"units, {state}", k, rows.mean(0).tolist(), "srnn" if state == "trained" else "gru", band))
+            if not found:
+                continue
+            rows, k = numpy.asarray(found["newborn"]), [each + 1 for each in found["k"]]
+            band = (rows.min(0).tolist(), rows.max(0).tolist()) if len(rows) > 1 else None
+            if not shown:
+                shown += [
+                    Line("estimate of the paper", k, found["paper"], "rnn"),
+                    Line("symmetric walk", k, found["walk"], "nru"),
+                ]
+            shown.append(Line(f"units, {state}", k, rows.mean(0).tolist(), "srnn" if state == "trained" else "gru", band))
         if shown:
-            shown.append(Line("estimate of the paper", k, found["paper"] if found else (), "rnn"))
-            shown.append(Line("symmetric walk", k, found["walk"] if found else (), "nru"))
             panels.append(Panel(task, "steps + 1", "share of newborn units", shown, (), "xy", 1e-3))
     alt = "Share of units that have not met a zero over steps since they became positive, beside two estimates."
     yield Figure("gradients-survival", "How long a unit lives after it became positive.", alt, panels)
@@ -179,8 +188,9 @@ def _norms(label: str, style: str, found: Any, dashed: bool) -> Line:
 def state_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     panels = []
     for task in TIMED:
-        found = evidence.measured[exhibit.id].get(("srnn", task))
-        if found:
+        record = evidence.measured[exhibit.id].get(("srnn", task))
+        if record:
+            found = record["found"]
             units = f"{found['units_drawn']} of {found['units']} units" if found["units_drawn"] < found["units"] else "units"
             panels.append(Panel(SHORT[task], "step", units, png=found["png"], marks=found["markers"]))
     alt = (
@@ -193,14 +203,15 @@ def state_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
 def runtime_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     panels = []
     for task in TIMED:
-        found = evidence.measured[exhibit.id].get(("all", task))
-        if not found:
+        record = evidence.measured[exhibit.id].get(("Table 4", task))
+        if not record:
             continue
+        found = record["found"]
         names = [name for name in found["times_srnn"] if name != "srnn, dense"]
         paper = {
             name: exhibit.published[name, task] / exhibit.published["srnn", task] for name, x in exhibit.published if x == task
         }
-        theirs = [(paper[name], k) for k, name in enumerate(names) if name in paper]
+        theirs = [(paper[PRINTED.get(name, name)], k) for k, name in enumerate(names) if PRINTED.get(name, name) in paper]
         ours = [(found["times_srnn"][name], k) for k, name in enumerate(names)]
         lines = [
             Line("here", *_unzip(ours), "srnn", dots="o", thin=True),
@@ -215,8 +226,8 @@ def growth_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     panels = []
     for over, axis in (("units", "units d_h"), ("steps", "steps T")):
         shown = [
-            Line(name, found["sizes"], found["milliseconds"], name, dots=".")
-            for (name, x), found in evidence.measured[exhibit.id].items()
+            Line(name, record["found"]["sizes"], record["found"]["milliseconds"], name, dots=".")
+            for (name, x), record in evidence.measured[exhibit.id].items()
             if x == over
         ]
         if shown:
@@ -226,18 +237,19 @@ def growth_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
 
 
 def shuffle_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
-    panels = []
     found = evidence.results[exhibit.id]
-    for task in ("copy", "adding"):
-        for T in dict.fromkeys(x for line, x in found if line.startswith(task)):
-            kinds = [line for line, x in found if x == T and line.startswith(task)]
-            shown = [curve(line.split(", ")[1], found[line, T], "examples") for line in kinds]
-            guesser = found[kinds[0], T][0].guesser
-            panels.append(
-                Panel(f"{task}, T = {T}", AXES["examples"], "loss", shown, [("guesser", guesser)], "y", guesser / 1e4)
-            )
-    alt = "Loss over training examples with the shift, a random permutation and none, on copying memory and adding."
-    yield Figure("permutation", "SRNN with the shift, with a random permutation, and with none.", alt, panels)
+    for over in ("examples", "seconds"):
+        panels = []
+        for task in ("copy", "adding"):
+            for T in dict.fromkeys(x for line, x in found if line.startswith(task)):
+                kinds = [line for line, x in found if x == T and line.startswith(task)]
+                shown = [curve(line.split(", ")[1], found[line, T], over) for line in kinds if found[line, T][0].curve]
+                guesser = found[kinds[0], T][0].guesser
+                guides = [("guesser", guesser)]
+                panels.append(Panel(f"{task}, T = {T}", AXES[over], "loss", shown, guides, "y", guesser / 1e4))
+        alt = f"Loss over {AXES[over]} with the shift, a random permutation and none, on copying memory and adding."
+        caption = f"SRNN with the shift, with a random permutation, and with none, over {AXES[over]}."
+        yield Figure("permutation" + ("-seconds" if over == "seconds" else ""), caption, alt, panels)
 
 
 BUILDERS: dict[str, Callable[[Exhibit, Evidence], Iterator[Figure]]] = {

@@ -46,6 +46,13 @@ STYLES: dict[str, tuple[str, Any]] = {
     "urnn": ("#c46bb0", (0, (4, 2))),
     "nru": ("#c99700", (0, (6, 2, 1, 2))),
     "nnrnn": ("#6f6fd8", (0, (2, 2))),
+    "srnn, our recipe": ("#9b3d5a", "-"),
+    "srnn, wrapped pixels": ("#e08e79", (0, (5, 2))),
+    "srnn, 2 epochs": ("#d8572a", "-"),
+    "gru, 5 epochs": ("#3b8ede", (0, (1, 2))),
+    "shift": ("#d8572a", "-"),
+    "random": ("#3b8ede", (0, (5, 1))),
+    "identity": ("#1f9e77", (0, (1, 1))),
 }
 OTHERS = ("#d8572a", "#3b8ede", "#1f9e77", "#c46bb0", "#c99700", "#6f6fd8", "#8a8f98", "#a05a2c", "#4fb0c6", "#9b3d5a")
 
@@ -98,13 +105,12 @@ class Figure:
     panels: Sequence[Panel] = field(default_factory=tuple)
 
     @property
-    def legend(self) -> list[tuple[str, str, bool]]:
-        """Label, colour and whether it is dashed, each once."""
-        found: dict[str, tuple[str, str, bool]] = {}
+    def legend(self) -> list[tuple[str, str, Any]]:
+        """Label, colour and dashes, each once."""
+        found: dict[str, tuple[str, str, Any]] = {}
         for panel in self.panels:
             for k, line in enumerate(panel.lines):
-                colour, dash = line.look(k)
-                found.setdefault(line.label, (line.label, colour, dash != "-"))
+                found.setdefault(line.label, (line.label, *line.look(k)))
         return list(found.values())
 
 
@@ -127,6 +133,11 @@ def _page_svg(panel: Panel, prefix: str) -> str:
     return re.sub(r">\s+<", "><", text).replace(INK, "currentColor")
 
 
+def sample(dash: Any) -> str:
+    """Dashes as SVG writes them, for the legend of a page."""
+    return {"-": "none", ":": "1 2"}.get(dash, "none") if isinstance(dash, str) else " ".join(str(2 * part) for part in dash[1])
+
+
 def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) -> None:
     """The whole figure with a legend, in files of its name, on white."""
     columns = min(3, len(figure.panels))
@@ -137,10 +148,7 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
         for k, panel in enumerate(figure.panels):
             corner = PANEL[0] * (k % columns), height - PANEL[1] * (k // columns + 1)
             _draw(panel, canvas.add_axes(_inside(corner, (width, height), panel)))
-        handles = [
-            Line2D([], [], color=colour, linestyle="--" if dashed else "-", label=label)
-            for label, colour, dashed in figure.legend
-        ]
+        handles = [Line2D([], [], color=colour, linestyle=dash, label=label) for label, colour, dash in figure.legend]
         if handles:
             canvas.legend(handles=handles, loc="lower center", ncols=min(3 * columns, len(handles)), frameon=False)
         for kind in kinds:
@@ -222,7 +230,7 @@ def _picture(panel: Panel, axes: Axes) -> None:
         image = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(panel.png))))
     except (UnidentifiedImageError, ValueError):
         raise RecordError(f"the picture of {panel.title} in the records cannot be read; measure it again") from None
-    axes.imshow(image, cmap="inferno", aspect="auto", interpolation="nearest")
+    axes.imshow(image, cmap="inferno", aspect="auto", interpolation="none")
     for mark in panel.marks:
         axes.annotate(
             "",

@@ -33,21 +33,24 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> list[Table]:
 def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     """A row for each line, a column for each place, and one beside it where the paper has a number."""
     in_print = {**exhibit.quoted, **exhibit.published}
-    lines, places = _lines(exhibit, evidence), list(dict.fromkeys(x for _, x in evidence.planned[exhibit.id]))
-    printed = [x for x in dict.fromkeys(x for _, x in in_print) if x in places]
-    headings = [exhibit.axis]
+    lines = list(dict.fromkeys([*_lines(exhibit, evidence), *(line for line, _ in in_print)]))
+    printed = list(dict.fromkeys(x for _, x in in_print))
+    places = list(dict.fromkeys([*(x for _, x in evidence.planned[exhibit.id]), *printed]))
+    if all(isinstance(x, int) for x in places):
+        places.sort()
+    headings = [f"by {exhibit.axis}"]
     for x in places:
         headings += [_place(x)] + ([f"{_place(x)}, paper"] if x in printed else [])
     rows = []
     for line in lines:
         row = [line]
         for x in places:
-            planned = evidence.planned[exhibit.id].get((line, x), 0)
-            row.append(cell(evidence.results[exhibit.id].get((line, x), ()), planned > 0))
+            wanted = evidence.planned[exhibit.id].get((line, x), 0) > 0 or (line, x) in exhibit.published
+            row.append(cell(evidence.results[exhibit.id].get((line, x), ()), wanted))
             if x in printed:
                 row.append(_printed(exhibit, line, x))
         rows.append(tuple(row))
-    notes = [f"{exhibit.metric}; ± is half the range over seeds."]
+    notes = [f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}; ± is half the range over three seeds."]
     if any(CUT in text for row in rows for text in row[1:]):
         notes.append(f"{CUT} ended by its time, with the share of its updates in brackets: not to be read as equal.")
     if exhibit.quoted:
@@ -62,16 +65,18 @@ def _lines(exhibit: Exhibit, evidence: Evidence) -> list[str]:
 
 
 def cell(results: Sequence[Result], planned: bool) -> str:
-    """A value with its spread, marked where it was cut short."""
+    """A value with its spread, marked where it was cut short or diverged."""
     if not results:
         return NOT_RUN if planned else ""
-    value = mean(results)
+    value, lost = mean(results), [each for each in results if each.diverged]
+    end = f"diverged after {min(each.updates for each in lost)} updates" if lost else ""
     if value is None:
-        return f"diverged after {min(each.updates for each in results)} updates"
+        return end or "no value"
     values = [each.value or 0.0 for each in results]
     text = number(value) + (f" ± {number((max(values) - min(values)) / 2)}" if len(values) > 1 else "")
-    share = min(each.share for each in results)
-    return text if all(each.is_whole for each in results) else f"{text}{CUT} ({share:.0%})"
+    if lost:
+        return f"{text}, {end}"
+    return text if all(each.is_whole for each in results) else f"{text}{CUT} ({min(each.share for each in results):.0%})"
 
 
 def _printed(exhibit: Exhibit, line: str, x: Any) -> str:
@@ -93,10 +98,9 @@ def label_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         row = [line]
         for x in places:
             results = evidence.results["randomlabels"].get((line, x), ())
-            updates = results[0].updates_to(90) if results else None
-            epochs = (
-                f"{updates * results[0].record['epochs'] / results[0].updates:.0f}" if updates is not None else "not reached"
-            )
+            found = results[0].reached(90) if results else None
+            missed = "not reached" if results and results[0].is_whole else f"not reached{CUT}"
+            epochs = f"{found[0] * results[0].epochs / results[0].updates:.0f}" if found else missed
             row.append(epochs if results else NOT_RUN)
         rows.append(tuple(row))
     yield Table(
@@ -108,49 +112,56 @@ TIMED = ("copy", "adding", "pmnist", "speech")
 
 
 def runtime_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
-    """Time of a training step over that of SRNN, here and in print; then what it is in an epoch."""
-    found = {task: evidence.measured["runtime"].get(("all", task)) for task in TIMED}
-    published = exhibit.published
-    names = list(dict.fromkeys(name for each in found.values() if each for name in each["times_srnn"]))
-    headings = ["network"]
-    for task in TIMED:
-        headings += [SHORT[task], f"{SHORT[task]}, paper"]
+    """Time of a training step over that of SRNN, here and in print; then what it is in an epoch; then parameters."""
+    found: dict[str, dict[str, Any]] = {task: {} for task in TIMED}
+    for (_, task), record in evidence.measured["runtime"].items():
+        for part, numbers in record["found"].items():
+            if isinstance(numbers, dict):
+                found[task][part] = found[task].get(part, {}) | numbers
+    names = list(dict.fromkeys(name for each in found.values() for name in each.get("times_srnn", {})))
+    names = names or ["rnn", "lstm", "gru", "nru", "urnn", "srnn, dense"]
+    headings = ("network", *(f"{SHORT[task]}{suffix}" for task in TIMED for suffix in ("", ", paper")))
     rows, epochs = [], []
-    for name in names or [*{line for line, _ in published}]:
+    for name in names:
         row, seconds = [name], [name]
         for task in TIMED:
-            each = found[task]
-            paper = published[name, task] / published["srnn", task] if (name, task) in published else None
-            row.append(NOT_RUN if each is None else f"{each['times_srnn'][name]:.2f}" if name in each["times_srnn"] else "—")
-            row.append("" if paper is None else f"{paper:.2f}")
-            seconds.append(_epoch(task, each, name))
-            seconds.append(f"{published[name, task]:.2f}" if (name, task) in published and task != "speech" else "")
+            ours, theirs = found[task], exhibit.published.get((PRINTED.get(name, name), task))
+            times, spread = ours.get("times_srnn", {}).get(name), ours.get("quartiles", {}).get(name)
+            row.append(
+                NOT_RUN if times is None else f"{times:.2f} ({spread[0]:.2f} to {spread[1]:.2f})" if spread else f"{times:.2f}"
+            )
+            row.append("" if theirs is None else f"{theirs / exhibit.published['srnn', task]:.2f}")
+            seconds.append(_epoch(task, ours, name))
+            seconds.append("" if theirs is None else f"{theirs:.2f}")
         rows.append(tuple(row))
         epochs.append(tuple(seconds))
     notes = (
-        "Times SRNN with real inputs (dense), in one run, all networks taking turns. Plain loop: SRNN without a compiled "
-        "kernel. Alphabet: SRNN on symbols, which its rivals have no form for.",
+        "Times SRNN with real inputs (dense), median and quartiles of rounds in which all take turns. Plain loop: SRNN without "
+        "a compiled kernel. Alphabet: SRNN on symbols, which its rivals have no form for. uRNN in the paper is factored.",
     )
-    yield Table("runtime", "Time of a training step, as a multiple of SRNN's", tuple(headings), tuple(rows), notes)
+    yield Table("runtime", "Time of a training step, as a multiple of SRNN's", headings, tuple(rows), notes)
     more = (
-        "Batch 100, 128 units: 1000 sequences of copy (T 300), 10,000 of adding (T 300), 50,000 of pMNIST; speech in "
-        "milliseconds per 1000 frames, since the corpus differs. Seconds of this machine and of the authors' GPU: only "
-        "ratios compare.",
+        "Batch 100, 128 units: 1000 sequences of copy (T 300), 10,000 of adding (T 300), 50,000 of pMNIST; our speech in "
+        "milliseconds per 1000 frames, since the corpus differs, the paper's in seconds. Seconds of this machine and of the "
+        "authors' GPU: only ratios compare.",
     )
-    yield Table("runtime-epochs", "Seconds of a training epoch", tuple(headings), tuple(epochs), more)
+    yield Table("runtime-epochs", "Seconds of a training epoch", headings, tuple(epochs), more)
+    counts = found["adding"].get("parameters", {})
+    sizes = [(name, f"{counts[name]:,}" if name in counts else NOT_RUN, PARAMETERS[name]) for name in PARAMETERS]
+    yield Table("runtime-parameters", "Parameters on adding with 128 units", ("network", "ours", "paper"), tuple(sizes))
 
 
+PRINTED = {"srnn, dense": "srnn", "urnn, factored": "urnn", "urnn": "urnn as we train it"}
+PARAMETERS = {"rnn": "17k", "lstm": "67k", "gru": "50k", "nru": "102k", "urnn": "2k", "srnn": "5k"}  # of Table 4
 SEQUENCES = {"copy": 1000, "adding": 10_000, "pmnist": 50_000}
 
 
 def _epoch(task: str, found: Any, name: str) -> str:
-    if found is None:
+    if name not in found.get("milliseconds", {}):
         return NOT_RUN
-    if name not in found["milliseconds"]:
-        return "—"
     step, sizes = found["milliseconds"][name], found["sizes"]
     if task == "speech":
-        return f"{1000 * step / sizes['N'] / sizes['T']:.2f}"
+        return f"{1000 * step / sizes['N'] / sizes['T']:.2f} ms"
     return f"{step / 1000 * SEQUENCES[task] / sizes['N']:.3g}"
 
 
@@ -160,27 +171,26 @@ def growth_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     for name in ("rnn", "lstm", "gru", "nru", "urnn", "srnn"):
         row = [name, orders.get(name, "T d_h² + T d_h d_i")]
         for over in ("units", "steps"):
-            found = evidence.measured["timecomplexity"].get((name, over))
+            found = _found(evidence, "timecomplexity", name, over)
             row.append(NOT_RUN if found is None else f"{found['exponent']:.2f} ± {found['margin']:.2f}")
             row.append(f"{exhibit.published[name, over]}")
         rows.append(tuple(row))
     headings = ("network", "cost by the paper", "exponent in d_h", "d_h, paper", "exponent in T", "T, paper")
     notes = (
-        "One sequence, d_i = 128, f_r as wide as the input, one thread; 95 % interval of a straight line through the larger "
-        "half of the sizes (128 to 4096). uRNN applies its factors at every step.",
+        "One sequence, d_i = 128, f_r as wide as the input, one thread; 95 % interval of a straight line through the "
+        "logarithms at 512, 1024, 2048 and 4096. uRNN applies its factors at every step.",
     )
     yield Table("timecomplexity", "How the time of a gradient step grows", headings, tuple(rows), notes)
 
 
 def gradient_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
-    measured = evidence.measured["gradients"]
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for task in ("adding", "copy"):
         for name in ("srnn", "rnn", "lstm", "gru"):
             for state in ("untrained", "trained"):
                 row = [f"{name} on {task}, {state}"]
                 for T in _lengths(evidence):
-                    found = measured.get((row[0], T))
+                    found = _found(evidence, "gradients", row[0], T)
                     row.append(NOT_RUN if found is None else _first_over_last(found["norm"]))
                 rows.append(tuple(row))
     headings = ("|dL/dh_1| over |dL/dh_T|", *(f"T = {T}" for T in _lengths(evidence)))
@@ -188,16 +198,17 @@ def gradient_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         "Median over seeds (untrained 5, trained 1). On copy every step has its part of the loss; on adding the last alone.",
     )
     yield Table("gradients", "What is left of the gradient at the first step", headings, tuple(rows), notes)
+    yield _weight_table(evidence)
     rows = []
     for task in ("adding", "copy", "pmnist"):
         for state in ("untrained", "trained"):
-            found = measured.get((f"units on {task}, {state}", task))
+            found = _found(evidence, "gradients", f"units on {task}, {state}", task)
             cells = [NOT_RUN] * 4
             if found:
                 ks = [min(k, len(found["k"]) - 1) for k in (10, 100)]
                 cells = [f"{_average(found[who], k):.2%}" for k in ks for who in ("newborn", "living")]
             rows.append((f"{task}, {state}", *cells))
-    some = measured.get(("units on adding, untrained", "adding"))
+    some = _found(evidence, "gradients", "units on adding, untrained", "adding")
     if some and len(some["k"]) > 100:
         for name, key in (("estimate of the paper", "paper"), ("symmetric walk", "walk")):
             rows.append((name, f"{some[key][10]:.2%}", "", f"{some[key][100]:.2%}", ""))
@@ -205,17 +216,34 @@ def gradient_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     yield Table("gradients-survival", "Units that have not met a zero", headings, tuple(rows))
     rows = []
     for state in ("untrained", "trained"):
-        found = measured.get((f"the bound on adding, {state}", 200))
+        found = _found(evidence, "gradients", f"the bound on adding, {state}", 200)
         cells = [NOT_RUN] * 2 if not found else [f"{sum(each) / len(each):.2%}" for each in found.values()]
         rows.append((f"adding, {state}", *cells))
     headings = ("share of units and weights that break the bound", "as printed", "absolute value inside the sum")
     yield Table("gradients-bound", "The bound on dh_t/db_k", headings, tuple(rows))
     rows = []
     for task in ("adding", "copy", "pmnist", "speech"):
-        found = measured.get((f"b(x) on {task}, untrained", task))
+        found = _found(evidence, "gradients", f"b(x) on {task}, untrained", task)
         cells = [NOT_RUN] * 2 if not found else [f"{_mean(found['mean']):.3f}", f"{_mean(found['deviation']):.3f}"]
         rows.append((task, *cells))
     yield Table("gradients-drive", "b(x) at the beginning, N(0, 1) in the paper", ("task", "mean", "deviation"), tuple(rows))
+
+
+def _weight_table(evidence: Evidence) -> Table:
+    """|dL/dtheta| of the recurrent layer over T, which a gradient that explodes would let grow."""
+    rows = []
+    for name in ("srnn", "rnn", "lstm", "gru"):
+        line = f"{name} on adding, untrained"
+        found = [_found(evidence, "gradients", line, T) for T in _lengths(evidence)]
+        rows.append((line, *(NOT_RUN if each is None else number(_mean(each["weights"])) for each in found)))
+    headings = ("|dL/dtheta| of the layer", *(f"T = {T}" for T in _lengths(evidence)))
+    return Table("gradients-weights", "The gradient of the weights at growing lengths", headings, tuple(rows))
+
+
+def _found(evidence: Evidence, exhibit: str, line: str, x: Any) -> Any:
+    """What was measured at a point; None where nothing was."""
+    record = evidence.measured[exhibit].get((line, x))
+    return None if record is None else record["found"]
 
 
 def _lengths(evidence: Evidence) -> list[int]:
@@ -238,7 +266,7 @@ def _mean(values: Sequence[float]) -> float:
 def state_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     rows = []
     for task in ("adding", "copy", "pmnist", "speech"):
-        found = evidence.measured["hiddenstate"].get(("srnn", task))
+        found = _found(evidence, "hiddenstate", "srnn", task)
         if found is None:
             rows.append((SHORT[task], NOT_RUN, "", "", ""))
             continue

@@ -1,0 +1,118 @@
+"""The processes that train one run together, begun by torchrun: what each works on, and what they tell each other.
+
+Every process has the same weights and makes the same updates. Of each batch it takes its own rows, DistributedDataParallel adds
+up the gradients, and one process, the first, reads and writes the run's folder. Nothing is pickled on the way.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+from torch import Tensor, distributed, nn
+
+from srnn.errors import SettingError, TeamError
+from srnn.tasks import Batch
+
+PATIENCE = timedelta(minutes=30)  # for a process that is slower than the others: the first writes checkpoints
+BEGIN, GO_ON, FINISHED = range(3)
+
+
+class Team:
+    """One process alone: everything is its own, and nobody need be told."""
+
+    rank, size = 0, 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def part(self, batch: Batch) -> tuple[Batch, bool]:
+        """This process's rows of a batch, and whether there are any; of nothing it gets one row, to go through the motions."""
+        return batch, True
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """The model with gradients that are the mean over all processes."""
+        return model
+
+    def add(self, *values: float) -> list[float]:
+        """Each value summed over all processes."""
+        return list(values)
+
+    def announce(self, code: int, content: bytes = b"") -> None:
+        """The first tells the others how it stands, and what they must know to begin."""
+
+
+class TorchTeam(Team):
+    """The processes of torch.distributed."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.rank, self.size = device, distributed.get_rank(), distributed.get_world_size()
+
+    def part(self, batch: Batch) -> tuple[Batch, bool]:
+        rows = slice(self.rank, None, self.size)  # not a block: rows of speech are sorted by length
+        here = self.rank < len(batch.input)
+        rows = rows if here else slice(0, 1)
+        return Batch(batch.input[rows], batch.target[rows], None if batch.lengths is None else batch.lengths[rows]), here
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        return nn.parallel.DistributedDataParallel(model)
+
+    def add(self, *values: float) -> list[float]:
+        summed = torch.tensor(values, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(summed)
+        return summed.tolist()
+
+    def announce(self, code: int, content: bytes = b"") -> None:
+        self._broadcast(torch.tensor([code, len(content)]))
+        if content:
+            self._broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+
+    def hear(self) -> tuple[int, bytes]:
+        """What the first announces."""
+        code, length = self._broadcast(torch.zeros(2, dtype=torch.int64)).tolist()
+        return code, self._broadcast(torch.zeros(length, dtype=torch.uint8)).numpy().tobytes() if length else b""
+
+    def _broadcast(self, content: Tensor) -> Tensor:
+        content = content.to(self.device)
+        distributed.broadcast(content, src=0)
+        return content.cpu()
+
+
+ALONE = Team()
+
+
+@contextmanager
+def joined(device: str) -> Iterator[Team]:
+    """The team that torchrun has begun, for as long as the work takes; one process alone outside of it."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    on = torch.device(device)
+    if on.type == "cuda":
+        on = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(on)
+    with lost_ones():
+        distributed.init_process_group("nccl" if on.type == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield TorchTeam(on)
+    finally:
+        distributed.destroy_process_group()
+
+
+def check(batch_size: int, team: Team) -> None:
+    if batch_size < team.size:
+        raise SettingError(f"a batch of {batch_size} cannot be shared by {team.size} processes; give a larger --batch-size")
+
+
+@contextmanager
+def lost_ones(about: str = "") -> Iterator[None]:
+    """An error of torch.distributed as one of ours: it is raised here when another process has ended."""
+    try:
+        yield
+    except RuntimeError as error:
+        words = ("gloo", "nccl", "connection", "processgroup", "timed out", "store")
+        if isinstance(error, distributed.DistError) or any(word in str(error).lower() for word in words):
+            raise TeamError(f"another process of this run has ended; {about or 'the same command again goes on'}") from None
+        raise

@@ -1,0 +1,241 @@
+"""One run on several processes, begun by torchrun: the curve of one, and nothing lost when a process ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import distributed as dist
+
+from srnn import distributed
+from srnn.distributed import ALONE, TorchTeam
+from srnn.errors import SettingError, TeamError
+from srnn.folder import RunFolder
+from srnn.models import NETWORKS
+from srnn.recipes import make_run
+from srnn.tasks import Batch
+from srnn.train import Training, train
+
+SMALL = ["copy", "--length", "20", "--hidden-size", "16", "--threads", "1"]
+
+
+def torchrun(folder: Path, *arguments: str, restarts: int = 0, processes: int = 2) -> subprocess.Popen[str]:
+    """srnn train in several processes; a process group of its own, so that all of it can be ended."""
+    options = ["--nproc-per-node", str(processes), "--max-restarts", str(restarts), "--rdzv-backend", "c10d"]
+    command = [sys.executable, "-m", "torch.distributed.run", *options, "--rdzv-endpoint", "localhost:0", "-m", "srnn", "train"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen([*command, *arguments], cwd=folder, env=environment, start_new_session=True, **streams)
+
+
+def finished(process: subprocess.Popen[str], seconds: float = 120) -> str:
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return out
+
+
+def losses(folder: Path) -> list[float]:
+    return [loss for entry in RunFolder(folder).read_metrics() for loss in entry["losses"]]
+
+
+def record(folder: Path) -> dict[str, Any]:
+    return json.loads(RunFolder(folder).record.read_text())
+
+
+def wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    assert path.exists()
+
+
+def workers(process: subprocess.Popen[str]) -> dict[int, int]:
+    """Process ids by rank, from /proc."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == process.pid:
+                told = dict(part.split("=", 1) for part in (entry / "environ").read_text().split("\0") if "=" in part)
+                if "RANK" in told:
+                    found[int(told["RANK"])] = int(entry.name)
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [20, 7])
+def test_two_processes_make_the_curve_of_one(batch: int, tmp_path: Path) -> None:
+    settings = [*SMALL, "--steps", "100", "--batch-size", str(batch)]
+    out = finished(torchrun(tmp_path, *settings, "--out", "two"))
+    assert out.count("run folder: two, 2 processes") == 1
+    run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=100, batch_size=batch)
+    train(run, tmp_path / "one")
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert len(one) == len(two) == 100
+    torch.testing.assert_close(torch.tensor(two), torch.tensor(one), rtol=1e-4, atol=0)
+    assert record(tmp_path / "two")["processes"] == [2]
+    assert record(tmp_path / "two")["examples"] == 100 * batch
+    assert record(tmp_path / "one")["processes"] == [1]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("SRNN_DATA" not in os.environ, reason="needs MNIST: $SRNN_DATA")
+def test_two_processes_make_the_curve_of_one_on_digits(tmp_path: Path) -> None:
+    given = ["pmnist", "--hidden-size", "64", "--steps", "100", "--eval-every", "50", "--threads", "1", "--batch-size", "51"]
+    finished(torchrun(tmp_path, *given, "--out", "two"), 240)
+    train(make_run("pmnist", "srnn", hidden_size=64, steps=100, eval_every=50, threads=1, batch_size=51), tmp_path / "one")
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert len(one) == len(two) == 100
+    torch.testing.assert_close(torch.tensor(two), torch.tensor(one), rtol=1e-4, atol=0)
+    ours, theirs = record(tmp_path / "two")["result"], record(tmp_path / "one")["result"]
+    assert ours["value"] == pytest.approx(theirs["value"], abs=0.1)  # all images were scored, by the one or the other
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
+    finished(torchrun(tmp_path, *SMALL, "--steps", "30", "--out", "run"))
+    finished(torchrun(tmp_path, *SMALL, "--steps", "60", "--out", "run", processes=3))
+    train(make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=90), tmp_path / "run")
+    assert record(tmp_path / "run")["processes"] == [2, 3, 1]
+    train(make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=90), tmp_path / "one")
+    torch.testing.assert_close(
+        torch.tensor(losses(tmp_path / "run")), torch.tensor(losses(tmp_path / "one")), rtol=1e-3, atol=0
+    )
+
+
+@pytest.mark.slow
+def test_a_finished_run_is_not_made_again(tmp_path: Path) -> None:
+    first = torchrun(tmp_path, *SMALL, "--steps", "5", "--out", "run")
+    finished(first)
+    before = (tmp_path / "run" / "record.json").read_bytes()
+    again = torchrun(tmp_path, *SMALL, "--steps", "5", "--out", "run")
+    finished(again)
+    assert (first.returncode, again.returncode) == (0, 0)
+    assert (tmp_path / "run" / "record.json").read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_dies_ends_the_others_and_the_checkpoint_is_good(rank: int, tmp_path: Path) -> None:
+    endless = [*SMALL, "--steps", "1000000", "--checkpoint-every", "0.2", "--out", "run"]
+    process = torchrun(tmp_path, *endless)
+    wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
+    os.kill(workers(process)[rank], signal.SIGKILL)
+    start = time.monotonic()
+    out = finished(process, 60)
+    assert time.monotonic() - start < 30
+    assert process.returncode != 0
+    assert out.count("another process of this run has ended; the checkpoint in run is good") <= 1
+    place = RunFolder(tmp_path / "run")
+    at = len(losses(tmp_path / "run"))
+    run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=max(100, at + 100))
+    assert train(run, place.path)["updates"] == run.steps
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path: Path) -> None:
+    process = torchrun(tmp_path, *SMALL, "--steps", "3000", "--checkpoint-every", "0.2", "--out", "run", restarts=2)
+    wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
+    os.kill(workers(process)[1], signal.SIGKILL)
+    out = finished(process)
+    assert process.returncode == 0, out
+    ended = record(tmp_path / "run")
+    assert ended["updates"] == 3000
+    assert ended["resumed"] == 1
+    assert len(losses(tmp_path / "run")) == 3000
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_all_of_them_at_the_same_update(tmp_path: Path) -> None:
+    process = torchrun(tmp_path, *SMALL, "--steps", "1000000", "--checkpoint-every", "0.2", "--out", "run")
+    wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
+    os.kill(workers(process)[1], signal.SIGTERM)  # one of them alone is asked
+    out = finished(process, 60)
+    assert out.count("the same command again goes on, or: srnn train --resume run") == 1, out
+    assert "stopped by a signal to another process" in out
+
+
+@pytest.mark.slow
+def test_an_error_is_said_once(tmp_path: Path) -> None:
+    train(make_run("copy", "srnn", length=20, hidden_size=8, steps=2), tmp_path / "run")
+    process = torchrun(tmp_path, *SMALL, "--steps", "5", "--out", "run")
+    out = finished(process)
+    assert process.returncode != 0
+    assert out.count("holds a run with other settings") == 1
+    assert "Traceback (most recent call last):\n  File" not in out.split("srnn: ")[1].split("\n")[0]
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[TorchTeam]:
+    """A team of one, in this process."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield TorchTeam(torch.device("cpu"))
+    dist.destroy_process_group()
+
+
+def test_no_row_is_given_twice_and_none_is_left_out() -> None:
+    batch = Batch(torch.arange(7)[:, None], torch.arange(7), torch.arange(7))
+    for size in (1, 2, 3, 7):
+        rows = []
+        for rank in range(size):
+            team = TorchTeam.__new__(TorchTeam)
+            team.rank, team.size = rank, size
+            part, is_real = team.part(batch)
+            assert is_real
+            assert part.lengths is not None
+            assert torch.equal(part.target, part.lengths)
+            rows += part.target.tolist()
+        assert sorted(rows) == list(range(7))
+    team.rank, team.size = 8, 9
+    part, is_real = team.part(batch)
+    assert (len(part.input), is_real) == (1, False)
+    assert ALONE.part(batch) == (batch, True)
+
+
+@pytest.mark.parametrize("network", sorted(NETWORKS))
+def test_every_network_can_be_trained_by_a_team(network: str, team: TorchTeam, tmp_path: Path) -> None:
+    run = make_run("adding", network, length=6, hidden_size=8, batch_size=4, steps=3)
+    theirs, alone = (
+        Training(run, RunFolder(tmp_path / name), 1e9, (), each) for name, each in (("team", team), ("one", ALONE))
+    )
+    theirs.wrapped = team.wrap(theirs.model)
+    for _ in range(2):
+        theirs.make_update()
+        alone.make_update()
+    for ours, others in zip(theirs.model.state_dict().values(), alone.model.state_dict().values(), strict=True):
+        torch.testing.assert_close(ours, others)
+
+
+def test_sums_and_announcements_go_through(team: TorchTeam) -> None:
+    assert team.add(1.5, 2.0) == [1.5, 2.0]
+    team.announce(1, b"content")
+    assert team.is_first
+    with distributed.joined("cpu") as alone:
+        assert alone is ALONE
+
+
+def test_a_batch_must_be_large_enough(tmp_path: Path) -> None:
+    team = TorchTeam.__new__(TorchTeam)
+    team.rank, team.size = 0, 3
+    run = make_run("copy", "srnn", length=5, batch_size=2)
+    with pytest.raises(SettingError, match="a batch of 2 cannot be shared by 3 processes; give a larger --batch-size"):
+        train(run, tmp_path / "run", team=team)
+
+
+def test_only_errors_of_the_connection_are_taken_for_a_lost_process() -> None:
+    with pytest.raises(TeamError, match="another process of this run has ended; go on"), distributed.lost_ones("go on"):
+        raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Connection closed by peer")
+    with pytest.raises(RuntimeError, match="shapes"), distributed.lost_ones():
+        raise RuntimeError("shapes cannot be multiplied")
