@@ -11,6 +11,8 @@ from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from srnn.errors import SettingError, TeamError
 from srnn.tasks import Batch
@@ -94,7 +96,11 @@ def joined(device: str) -> Iterator[Team]:
         on = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(on)
     with lost_ones():
-        distributed.init_process_group("nccl" if on.type == "cuda" else "gloo", timeout=PATIENCE)
+        store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+        # torchrun keeps its store when it begins processes anew: without a prefix they would find the addresses of dead ones.
+        store = PrefixStore(f"restart {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+        kind = "nccl" if on.type == "cuda" else "gloo"
+        distributed.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=PATIENCE)
     try:
         yield TorchTeam(on)
     finally:
