@@ -46,7 +46,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "urnn": ("#c46bb0", (0, (4, 2))),
     "nru": ("#c99700", (0, (6, 2, 1, 2))),
     "nnrnn": ("#6f6fd8", (0, (2, 2))),
-    "srnn, our recipe": ("#9b3d5a", "-"),
+    "srnn, our recipe": ("#6fa81f", "-"),
     "srnn, wrapped pixels": ("#e08e79", (0, (5, 2))),
     "srnn, 2 epochs": ("#d8572a", "-"),
     "gru, 5 epochs": ("#3b8ede", (0, (1, 2))),
