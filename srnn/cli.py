@@ -30,7 +30,7 @@ TASK, NETWORK, HOW, PLACES = "The task", "The network", "How it is trained", "Wh
 def main() -> None:
     """The entry point: an error of ours is one line and exit code 1, wrong usage is 2."""
     try:
-        app(prog_name="srnn")
+        app(_words(sys.argv[1:]), prog_name="srnn")
     except SRNNError as error:
         which = os.environ.get("RANK", "0")  # of the processes of torchrun, where the first speaks for all that stop together
         if which == "0" or not isinstance(error, Interrupted):
@@ -43,6 +43,14 @@ def main() -> None:
             "srnn: there is not enough memory for these sizes; smaller ones, or a smaller --batch-size, may do", file=sys.stderr
         )
         sys.exit(1)
+
+
+def _words(given: list[str]) -> list[str]:
+    """What was typed; `--ray` without an address is a cluster that is begun here."""
+    found = []
+    for word, following in zip(given, [*given[1:], "-"], strict=True):
+        found += [word, "local"] if word == "--ray" and following.startswith("-") else [word]
+    return found
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,6 +74,7 @@ def srnn_(
     srnn info              # every network, and how large it is
     srnn train copy        # one run of one task; srnn train --help
     srnn runs              # what was run, and how well it did
+    srnn sweep copy --grid lr=1e-3,3e-4   # which settings are best?
     srnn reproduce --list  # tables and figures of the paper
     srnn report            # what holds: one page of all that was run
     srnn bench --quick     # how much faster than nn.GRU?
@@ -254,6 +263,12 @@ def _given(context: typer.Context, settings: list[str]) -> dict[str, Any]:
     given = {
         name: value for name, value in context.params.items() if value is not None and panels[name] in (TASK, NETWORK, HOW)
     }
+    return _settings_given(settings, given)
+
+
+def _settings_given(settings: list[str], given: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What --set says, beside what is given already."""
+    given = given or {}
     for text in settings:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in ("task", "network", "recipe"):
@@ -327,6 +342,9 @@ def reproduce(
     all_networks: Annotated[bool, typer.Option("--all-networks", help="Also networks that the paper did not run.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="This network alone; may be given again.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Runs at once, one thread each.")] = 2,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster; without an address, on one that is begun here.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
 ) -> None:
     """Make the runs of tables and figures of the paper. What is recorded is left; what was stopped goes on.
@@ -348,7 +366,40 @@ def reproduce(
         return
     if not exhibits:
         raise SettingError(f"name an exhibit, or all: {', '.join(paper.EXHIBITS)}")
-    if crew.reproduce(exhibits, plan, console, jobs=jobs, only=only or (), estimate_only=estimate):
+    if crew.reproduce(exhibits, plan, console, jobs=jobs, ray=ray, only=only or (), estimate_only=estimate):
+        raise typer.Exit(1)
+
+
+@app.command()
+def sweep(
+    task: Annotated[str, typer.Argument(help="copy, adding, pmnist, ..., or a file.py of yours.")],
+    grid: Annotated[list[str], typer.Option(help="NAME=VALUE,VALUE,...: a setting and its values; may be given again.")],
+    model: Annotated[str, typer.Option(help="srnn, gru, ... (srnn info lists them), or a file.py of yours.")] = "srnn",
+    recipe: Annotated[str, typer.Option(help="paper, own or ours: gives what you do not.")] = "paper",
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting of all runs; may be given again.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Runs at once, one thread each.")] = 2,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster; without an address, on one that is begun here.")
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Where TASK.jsonl collects the records.")] = Path("runs/records"),
+    data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
+) -> None:
+    """Train with every combination of some values, several runs at once, and show a table, the best first.
+
+    What is recorded is not made again, what was stopped goes on. Widths are told apart by slashes: --grid mlp=8/32,32
+
+    [dim]srnn sweep copy --grid hidden_size=128,256 --grid lr=1e-3,3e-4 --set steps=2000
+    srnn sweep pmnist --grid mlp=32/32,32 --grid seed=1,2,3 --set epochs=5 --jobs 4[/dim]
+    """
+    from srnn import lab
+    from srnn import sweep as sweeping
+
+    lab.look_in(data)
+    fixed = _settings_given(setting or [])
+    runs = sweeping.runs_of(task, model, recipe, fixed, grid)
+    if sweeping.sweep(runs, Console(), jobs=jobs, ray=ray, into=results):
         raise typer.Exit(1)
 
 

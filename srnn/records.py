@@ -101,6 +101,20 @@ def collect(path: Path, record: dict[str, Any]) -> None:
         replace(path, b"".join(line + b"\n" for line in kept.values()))
 
 
+def remove(path: Path, name: str) -> None:
+    """Takes the record with this id out of a file of records, if it is there; the last one takes the file with it."""
+    if not path.exists():
+        return
+    with make_room(path).open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lines = path.read_bytes().splitlines()
+        kept = [line for line in lines if (_parsed(line) or {}).get("id") != name]
+        if not kept:
+            path.unlink()
+        elif kept != lines:
+            replace(path, b"".join(line + b"\n" for line in kept))
+
+
 def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """The records of a file that holds one a line, and what is wrong with lines that hold none of ours."""
     try:

@@ -1,18 +1,14 @@
-"""`srnn reproduce`: the runs of exhibits, several at once, each in a process of its own, continued where they were stopped.
+"""`srnn reproduce`: the runs of exhibits, several at once, continued where they were stopped; then what is measured.
 
-A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. The processes train,
-this one hands out runs, shows how they stand, and writes each record once. Measurements come after the runs, one at a time,
-on the weights in the run folders; where these are not here, the run is made again, with the same bits.
+A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. Measurements come
+after the runs of their exhibit, one at a time, on the weights in the run folders; where there are none, the run is made again.
 """
 
-import multiprocessing
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +17,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from srnn import data, records, results
+from srnn.cluster import engine
+from srnn.crew import Crew, recorded
 from srnn.errors import DataError, Interrupted, RecordError, SRNNError, one_of
 from srnn.folder import RunFolder, load_tensors
 from srnn.lab import RUNS
 from srnn.measures import measure
 from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
-from srnn.recipes import from_dict
 from srnn.run import Run
-from srnn.train import Training, Watcher, asked_to_stop, train
+from srnn.train import Training
 
 RESULTS = Path("results")
 # Of all exhibits those first that answer most.
 ORDER = ("psmnist", "copy", "adding", "runtime", "timit", "randomlabels", "gradients", "hiddenstate", "permutation")
-EVERY = 0.5  # seconds between two words of a process about its run
 
 
 def chosen(names: Iterable[str]) -> list[Exhibit]:
@@ -59,18 +55,6 @@ def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str]
     return {key: each for key, each in found.items() if not names or (each.run and each.run.network.name in names)}
 
 
-def recorded(folder: Path, console: Console | None = None) -> dict[str, dict[str, Any]]:
-    """The records of a folder by the id of what was run or measured; a line that holds none is named."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        good, faults = records.read_lines(path)
-        found |= {record["id"]: record for record in good}
-        if console is not None:
-            for fault in faults:
-                console.print(fault, markup=False, highlight=False, soft_wrap=True)
-    return found
-
-
 def show(plan: Plan, console: Console) -> None:
     """A table of the exhibits."""
     table, done = Table(box=None, padding=(0, 2, 0, 0)), recorded(places(plan)[1])
@@ -94,6 +78,7 @@ def reproduce(
     console: Console,
     *,
     jobs: int = 2,
+    ray: str | None = None,
     only: Iterable[str] = (),
     estimate_only: bool = False,
 ) -> list[str]:
@@ -110,12 +95,12 @@ def reproduce(
                 f"{exhibit.id} needs data that are not here: {', '.join(missing)}; `srnn data` says how to get them"
             )
         else:
-            failed += _reproduce(exhibit, plan, console, jobs, only, estimate_only)
+            failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only)
     return failed
 
 
 def _reproduce(
-    exhibit: Exhibit, plan: Plan, console: Console, jobs: int, only: Iterable[str], estimate_only: bool
+    exhibit: Exhibit, plan: Plan, console: Console, jobs: int, ray: str | None, only: Iterable[str], estimate_only: bool
 ) -> list[str]:
     runs, into = places(plan)
     done = recorded(into, console)
@@ -141,7 +126,7 @@ def _reproduce(
             f"{len(left)} to be made{again}: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False
         )
         if not estimate_only:
-            failed = Crew(left, seconds, runs, into, console, jobs, kept=done.keys()).work()
+            failed = Crew(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
     if to_measure and estimate_only:
         console.print(
             f"{len(to_measure)} to be measured: {', '.join(dict.fromkeys(each.line for each in to_measure.values()))}"
@@ -235,161 +220,3 @@ def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
     for key, run in left.items():
         table.add_row(*results.brief(run.as_dict()), run.recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
     return table
-
-
-class Teller(Watcher):
-    """Says in another process how a run stands."""
-
-    def __init__(self, tell: Callable[..., None]) -> None:
-        self.tell, self.last = tell, 0.0
-
-    def update(self, training: Training) -> None:
-        if time.monotonic() - self.last > EVERY:
-            self.last = time.monotonic()
-            share = training.position.step / (training.last_step or 1)
-            if training.run.cpu_minutes is not None:
-                share = max(share, training.position.cpu_seconds / 60 / training.run.cpu_minutes)
-            self.tell(("at", share, training.position.step))
-
-
-def _work(line: Connection) -> None:
-    """What a process does: one run after the other, each from its settings to its record, until it is given None."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # between two runs; while it trains, a run sees to it
-    while (given := line.recv()) is not None:
-        plain, folder = given
-        try:
-            train(from_dict(plain), folder, watchers=[Teller(line.send)])
-            line.send(("done",))
-        except Interrupted:
-            line.send(("stopped",))
-            return
-        except SRNNError as error:
-            line.send(("failed", str(error)))
-
-
-class Worker:
-    """A process that trains; it takes a few seconds to begin, so it is kept for the next run.
-
-    Each has a line of its own: one that is killed while it speaks would leave a shared one locked for all.
-    """
-
-    def __init__(self, context: Any) -> None:
-        self.line, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs,))
-        self.process.start()
-        theirs.close()  # so that the end of the process is the end of the line
-
-
-class Crew:
-    """Hands out runs to processes until none is left, or until it is asked to stop."""
-
-    def __init__(
-        self,
-        left: Mapping[str, Run],
-        seconds: Mapping[str, float],
-        runs: Path,
-        into: Path,
-        console: Console,
-        jobs: int,
-        kept: Collection[str] = (),  # that are recorded, and stay as they are
-    ) -> None:
-        self.kept = kept
-        self.waiting, self.seconds, self.runs, self.into, self.jobs = dict(left), seconds, runs, into, jobs
-        self.all, self.console = dict(left), console
-        self.context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
-        self.working: dict[str, Worker] = {}
-        self.idle: list[Worker] = []
-        self.shares: dict[str, float] = {}
-        self.failed: list[str] = []
-        self.stopped: list[str] = []  # by a signal that reached them before this process saw it
-        for run in left.values():
-            records.make_room(into / f"{run.task.name}.jsonl")  # to fail now, and not after hours
-
-    def work(self) -> list[str]:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[count]}"),
-            TimeElapsedColumn(),
-        )
-        with asked_to_stop() as asked, Progress(*columns, console=self.console, transient=True) as self.bar:
-            self.whole = self.bar.add_task("all", total=sum(self.seconds.values()), count="")
-            self.tasks: dict[str, Any] = {}
-            try:
-                while self.waiting or self.working:
-                    if asked():
-                        self.stop(str(asked()))
-                    while self.waiting and len(self.working) < self.jobs:
-                        self.begin()
-                    self.listen()
-                if asked():
-                    self.stop(str(asked()))
-            finally:
-                for worker in self.idle:
-                    with suppress(OSError):  # it may have ended by itself
-                        worker.line.send(None)
-                for worker in self.working.values():  # only after a fault of ours
-                    worker.process.terminate()
-                for worker in (*self.idle, *self.working.values()):
-                    worker.process.join()
-        return self.failed + [f"{key}: it was stopped, and can go on" for key in self.stopped]
-
-    def begin(self) -> None:
-        key = next(iter(self.waiting))
-        run = self.waiting.pop(key)
-        worker = self.idle.pop() if self.idle else Worker(self.context)
-        worker.line.send((run.as_dict(), self.runs / key))
-        self.working[key] = worker
-        self.tasks[key] = self.bar.add_task(", ".join(results.brief(run.as_dict())), total=1.0, count="")
-
-    def listen(self) -> None:
-        """Takes what the processes have to say, for a while, and sees to those that have ended."""
-        lines: dict[Any, str] = {worker.line: key for key, worker in self.working.items()}
-        for line in wait(list(lines), timeout=0.2):
-            key = lines[line]
-            try:
-                word, *about = self.working[key].line.recv()
-            except (EOFError, OSError):
-                self.working[key].process.join()
-                self.end(key, f"its process ended by itself, with code {self.working[key].process.exitcode}")
-                continue
-            if word == "at":
-                self.shares[key] = about[0]
-                self.bar.update(self.tasks[key], completed=about[0], count=f"update {about[1]}")
-                self.bar.update(self.whole, completed=sum(self.seconds[k] * share for k, share in self.shares.items()))
-            elif word == "stopped":
-                self.working.pop(key).process.join()
-                self.stopped.append(key)
-            else:
-                self.end(key, None if word == "done" else about[0])
-
-    def end(self, key: str, fault: str | None) -> None:
-        worker = self.working.pop(key)
-        if worker.process.is_alive():
-            self.idle.append(worker)
-        self.bar.remove_task(self.tasks.pop(key))
-        self.shares[key] = 1.0
-        name = ", ".join(results.brief(self.all[key].as_dict()))
-        if fault is None:
-            try:
-                record = records.read(RunFolder(self.runs / key).record)
-                if key not in self.kept:
-                    records.collect(self.into / f"{self.all[key].task.name}.jsonl", record)
-                self.console.print(f"{record['status']}: {name}", markup=False, highlight=False, soft_wrap=True)
-                return
-            except SRNNError as error:
-                fault = str(error)
-        self.failed.append(f"{name} ({key}): {fault}")
-        self.console.print(f"failed: {self.failed[-1]}", markup=False, highlight=False, soft_wrap=True)
-
-    def stop(self, why: str) -> None:
-        """Lets every process write its checkpoint, then leaves."""
-        for worker in self.working.values():
-            worker.process.terminate()
-        for worker in self.working.values():
-            worker.process.join()
-        begun = len(self.working) + len(self.stopped)
-        self.working.clear()
-        interrupted = Interrupted(f"stopped by {why}; {begun} runs stand at their checkpoints: the same command again goes on")
-        interrupted.exit_code = 130 if why == "Ctrl-C" else 128 + signal.SIGTERM
-        raise interrupted

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from srnn import crew as crew_module
 from srnn import data, records, reproduce
+from srnn.crew import Crew, News, Processes
 from srnn.errors import DataError, Interrupted, RecordError, SettingError
 from srnn.folder import RunFolder
 from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.recipes import make_run
-from srnn.reproduce import Crew
 from srnn.run import Run
 from srnn.train import Training
 
@@ -47,7 +48,7 @@ def small(**settings: Any) -> Run:
 
 def crew(runs: list[Run], folder: Path, console: Console, jobs: int = 2) -> Crew:
     left = {run.id: run for run in runs}
-    return Crew(left, dict.fromkeys(left, 1.0), folder / "runs", folder / "results", console, jobs)
+    return Crew(left, dict.fromkeys(left, 1.0), folder / "runs", folder / "results", console, Processes(jobs))
 
 
 def ids(folder: Path) -> list[str]:
@@ -71,21 +72,21 @@ def test_an_exhibit_is_made_once(tmp_path: Path, console: Console, monkeypatch: 
 
 
 def test_a_process_is_kept_for_the_next_run(tmp_path: Path, console: Console) -> None:
-    begun: list[int] = []
+    begun: list[int | None] = []
 
-    class Counting(Crew):
-        def begin(self) -> None:
-            super().begin()
-            begun.extend(worker.process.pid for worker in self.working.values())
+    class Counting(Processes):
+        def begin(self, key: str, run: Run, folder: Path) -> None:
+            super().begin(key, run, folder)
+            begun.append(self.working[key].process.pid)
 
     left = {run.id: run for run in (small(seed=seed) for seed in (1, 2, 3))}
-    assert Counting(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, 1).work() == []
+    assert Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Counting(1)).work() == []
     assert sorted(ids(tmp_path / "results")) == sorted(left)
     assert len(begun) == 3
     assert len(set(begun)) == 1
 
 
-def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, console: Console) -> None:
+def test_what_fails_is_tried_again_then_told_and_the_others_go_on(tmp_path: Path, console: Console) -> None:
     good, bad = small(seed=1), small(seed=2)
     RunFolder(tmp_path / "runs" / bad.id).path.mkdir(parents=True)
     (tmp_path / "runs" / bad.id / "run.json").write_text("{}")
@@ -93,26 +94,48 @@ def test_what_fails_is_told_and_the_others_go_on(tmp_path: Path, console: Consol
     assert len(failed) == 1
     assert bad.id in failed[0]
     assert "run.json" in failed[0]
-    assert ids(tmp_path / "results") == [good.id]
+    assert said(console).count("again: ") == 2
+    assert ids(tmp_path / "results") == [good.id, f"failed-{bad.id}"]
+    failure = records.read_all(tmp_path / "results" / "failed.jsonl")[0]
+    assert (failure["kind"], failure["tries"]) == ("failure", 3)
+    assert "run.json" in failure["error"]
+    assert crew_module.recorded(tmp_path / "results").keys() == {good.id}  # a failure is no record of the run
+    (tmp_path / "runs" / bad.id / "run.json").unlink()
+    assert crew([bad], tmp_path, console).work() == []
+    assert sorted(ids(tmp_path / "results")) == sorted([good.id, bad.id])  # and the failure is forgotten
 
 
-class Murderous(Crew):
-    """Kills the first process once it works."""
+class Murderous(Processes):
+    """Kills a run so many times, once it works."""
 
-    def listen(self) -> None:
-        super().listen()
-        first = next(iter(self.all))
-        if first in self.working and self.shares.get(first, 0) > 0:
-            os.kill(self.working[first].process.pid, signal.SIGKILL)
-            self.working[first].process.join()
+    def __init__(self, victim: str, times: int) -> None:
+        super().__init__(1)
+        self.victim, self.times = victim, times
+
+    def listen(self) -> list[News]:
+        news = super().listen()
+        for key, word, _ in news:
+            if key == self.victim and word == "at" and self.times > 0:
+                self.times -= 1
+                pid = self.working[key].process.pid
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+        return news
 
 
-def test_a_process_that_dies_takes_nothing_with_it(tmp_path: Path, console: Console) -> None:
-    endless, good = small(seed=1, steps=10**9), small(seed=2)
-    left = {run.id: run for run in (endless, good)}
-    failed = Murderous(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, 1).work()
-    assert failed == [f"{failed[0].split(' (')[0]} ({endless.id}): its process ended by itself, with code -9"]
-    assert ids(tmp_path / "results") == [good.id]
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_process_that_dies_takes_nothing_with_it(times: int, tmp_path: Path, console: Console) -> None:
+    victim, good = small(seed=1, steps=400 if times == 1 else 10**9), small(seed=2)
+    left = {run.id: run for run in (victim, good)}
+    engine = Murderous(victim.id, times)
+    failed = Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, engine).work()
+    assert engine.times == 0
+    if times == 1:
+        assert failed == []
+        assert sorted(ids(tmp_path / "results")) == sorted(left)
+    else:
+        assert failed == [f"{failed[0].split(' (')[0]} ({victim.id}): its process ended by itself, with code -9"]
+        assert ids(tmp_path / "results") == [good.id, f"failed-{victim.id}"]
 
 
 PROGRAM = """
@@ -121,13 +144,13 @@ from pathlib import Path
 from rich.console import Console
 from srnn.errors import Interrupted
 from srnn.recipes import make_run
-from srnn.reproduce import Crew
+from srnn.crew import Crew, Processes
 
 if __name__ == "__main__":
     runs = [make_run("copy", "srnn", length=5, hidden_size=8, batch_size=2, steps=int(sys.argv[1]), seed=k) for k in (1, 2)]
     left = {run.id: run for run in runs}
     try:
-        Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), 2).work()
+        Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Processes(2)).work()
     except Interrupted as error:
         print(error)
         sys.exit(error.exit_code)
@@ -229,7 +252,7 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     damaged = b'{"kind": "run", "id": "half'
     newer = b'{"kind": "run", "id": "b", "format": 2}'
     path.write_bytes(b'{"kind": "run", "id": "a"}\n' + damaged + b"\n" + newer + b"\n")
-    assert reproduce.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
+    assert crew_module.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
     assert "copy.jsonl:2 is damaged" in said(console)
     assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
     records.collect(path, {"kind": "run", "id": "a", "new": True})

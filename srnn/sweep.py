@@ -1,0 +1,71 @@
+"""`srnn sweep`: every combination of some values of settings, run by a crew, ending in a table, the best first."""
+
+import ast
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from srnn import crew, results
+from srnn.cluster import engine
+from srnn.errors import SettingError
+from srnn.lab import RUNS
+from srnn.recipes import make_run
+from srnn.run import Run
+
+LISTS = ("mlp", "readout")  # whose values are themselves lists of widths
+
+
+def grid(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """The combinations of NAME=VALUE,VALUE,... texts; widths are told apart by slashes: mlp=8/32,32."""
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not name.isidentifier() or name in ("task", "network", "recipe") or not values:
+            raise SettingError(f"--grid takes NAME=VALUE,VALUE,... with the name of a setting; got {text!r}")
+        if name in axes:
+            raise SettingError(f"--grid {name} is given twice; put all its values into one")
+        axes[name] = [_value(name, value) for value in values.split("/" if name in LISTS else ",")]
+    if not axes:
+        raise SettingError("give at least one --grid NAME=VALUE,VALUE,...")
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def _value(name: str, text: str) -> Any:
+    if name in LISTS:
+        return tuple(_value("", part) for part in text.split(",") if part != "none")
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text  # a word
+
+
+def runs_of(task: str, model: str, recipe: str, given: Mapping[str, Any], grids: Iterable[str]) -> dict[str, Run]:
+    """The runs by id; whatever is wrong with one shows before any is begun."""
+    runs = [make_run(task, model, recipe, **{"threads": 1, **given, **each}) for each in grid(grids)]
+    return {run.id: run for run in runs}
+
+
+def sweep(
+    runs: Mapping[str, Run], console: Console, *, jobs: int = 2, ray: str | None = None, into: Path = RUNS / "records"
+) -> list[str]:
+    """Makes what is not recorded, then shows all of it; returns what failed, in words."""
+    done = crew.recorded(into, console)
+    left = {key: run for key, run in runs.items() if key not in done}
+    console.print(f"{len(runs)} runs, {len(runs) - len(left)} of them recorded in {into}", highlight=False, soft_wrap=True)
+    failed = crew.Crew(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []
+    found = [record for key, record in crew.recorded(into).items() if key in runs]
+    if found:
+        console.print(results.table(sorted(found, key=_order)))
+    return failed
+
+
+def _order(record: Mapping[str, Any]) -> float:
+    """The best first: a high accuracy, or a low loss; what diverged last."""
+    if record["status"] != "finished":
+        return float("inf")
+    if record["result"]:
+        return -record["result"]["value"] if record["result"]["metric"] == "accuracy" else record["result"]["value"]
+    return record["training"]["lowest"]

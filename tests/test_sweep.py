@@ -1,0 +1,71 @@
+"""`srnn sweep`: every combination once, the best first."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from srnn import cli, sweep
+from srnn.errors import SettingError
+
+
+def test_a_grid_is_all_combinations() -> None:
+    assert sweep.grid(["hidden_size=8,16", "lr=1e-3,0.5"]) == [
+        {"hidden_size": 8, "lr": 0.001},
+        {"hidden_size": 8, "lr": 0.5},
+        {"hidden_size": 16, "lr": 0.001},
+        {"hidden_size": 16, "lr": 0.5},
+    ]
+    assert sweep.grid(["mlp=8/32,32/none", "optimizer=adam"]) == [
+        {"mlp": mlp, "optimizer": "adam"} for mlp in ((8,), (32, 32), ())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (["lr"], "takes NAME=VALUE,VALUE"),
+        (["lr="], "takes NAME=VALUE,VALUE"),
+        (["task=copy"], "takes NAME=VALUE,VALUE"),
+        (["lr=1", "lr=2"], "lr is given twice"),
+        ([], "at least one --grid"),
+    ],
+)
+def test_what_is_no_grid_is_refused(texts: list[str], said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        sweep.grid(texts)
+
+
+def test_a_setting_that_there_is_not_shows_before_anything_is_run() -> None:
+    with pytest.raises(SettingError, match="has a setting 'colour'"):
+        sweep.runs_of("copy", "srnn", "paper", {}, ["colour=1,2"])
+
+
+def test_a_sweep_is_made_once_and_shown_with_the_best_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fixed = {"length": 5, "steps": 60, "batch_size": 4}
+    runs = sweep.runs_of("copy", "srnn", "paper", fixed, ["hidden_size=8", "lr=1e-9,1e-2"])
+    console = Console(file=io.StringIO(), width=200)
+    assert sweep.sweep(runs, console) == []
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "2 runs, 0 of them recorded" in said
+    table = said[said.index("network") :]
+    assert table.index("lr 0.01") < table.index("lr 1e-09")
+    monkeypatch.delattr("srnn.crew.Crew")
+    assert sweep.sweep(runs, console) == []
+    assert "2 runs, 2 of them recorded" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_command_line_takes_grids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen: dict[str, object] = {}
+    monkeypatch.setattr(sweep, "sweep", lambda runs, console, **how: seen.update(runs=runs, **how) or [])
+    words = ["sweep", "copy", "--grid", "hidden_size=8,16", "--set", "length=5", "--jobs", "3", "--ray"]
+    done = CliRunner().invoke(cli.app, cli._words(words))
+    assert done.exit_code == 0, done.output
+    assert (seen["jobs"], seen["ray"]) == (3, "local")
+    assert {run.network.hidden_size for run in seen["runs"].values()} == {8, 16}  # type: ignore[attr-defined]
+    assert cli._words(["--ray", "1.2.3.4:6379", "--jobs", "2"]) == ["--ray", "1.2.3.4:6379", "--jobs", "2"]
+    assert cli._words(["--ray", "--jobs", "2"]) == ["--ray", "local", "--jobs", "2"]
