@@ -90,6 +90,14 @@ class RunFolder:
         except OSError as error:
             raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is as it was") from error
 
+    def metrics_digest(self, length: int) -> str:
+        """Of the first `length` bytes."""
+        try:
+            with self.metrics.open("rb") as file:
+                return hashlib.sha256(file.read(length)).hexdigest()
+        except OSError as error:
+            raise RecordError(f"{self.metrics} cannot be read: {error.strerror}; the checkpoint needs it") from error
+
     def begin_anew(self) -> None:
         """Forgets the run."""
         for path in (self.run, self.metrics, self.record, self.checkpoint, self.model):

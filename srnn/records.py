@@ -1,6 +1,7 @@
 """Records: JSON that can answer for its numbers (settings, versions, machine, commit), written whole or not at all."""
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -34,10 +35,25 @@ def environment() -> dict[str, Any]:
     }
 
 
+def signed(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with a digest of itself, by which a reader sees that not a bit of it has changed."""
+    return record | {"sha256": _digest(record)}
+
+
+def is_altered(record: dict[str, Any]) -> bool:
+    """Whether a record does not fit its digest, or has lost it."""
+    return record.get("sha256") != _digest(record)
+
+
+def _digest(record: dict[str, Any]) -> str:
+    plain = {name: value for name, value in record.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
 def write(path: Path, record: dict[str, Any]) -> None:
     """Writes one record as JSON; a reader of `path` sees the old record or the new one, never a part."""
     try:
-        text = json.dumps(record, indent=1, allow_nan=False) + "\n"
+        text = json.dumps(signed(record), indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise RecordError(f"the record for {path} cannot be written as JSON: {error}") from error
     replace(path, text.encode())
@@ -62,6 +78,8 @@ def read(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
     if not isinstance(record, dict):
         raise RecordError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
+    if is_altered(record):
+        raise RecordError(f"{path} is altered: its content does not fit its digest")
     return record
 
 
@@ -97,7 +115,7 @@ def collect(path: Path, record: dict[str, Any]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = path.read_bytes().splitlines() if path.exists() else []
         kept: dict[Any, bytes] = {(_parsed(line) or {}).get("id", number): line for number, line in enumerate(lines)}
-        kept[record["id"]] = json.dumps(record, allow_nan=False).encode()
+        kept[record["id"]] = json.dumps(signed(record), allow_nan=False).encode()
         replace(path, b"".join(line + b"\n" for line in kept.values()))
 
 
@@ -129,6 +147,8 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
         elif record.get("format", 1) != FORMAT:
             theirs = f"format {record['format']}, and this srnn reads format {FORMAT}"
             faults.append(f"{path}:{number} is of another version: {theirs}; it is left out")
+        elif is_altered(record):
+            faults.append(f"{path}:{number} is altered: its content does not fit its digest; it is left out")
         else:
             found.append(record)
     return found, faults

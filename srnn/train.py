@@ -336,7 +336,8 @@ class Training:
             for name, value in values.items()
             if isinstance(value, Tensor)
         }
-        state = {"run": self.run.as_dict(), "position": asdict(self.position), "on": self._ground()}
+        written = self.place.metrics_digest(self.position.metrics_bytes)
+        state = {"run": self.run.as_dict(), "position": asdict(self.position), "on": self._ground(), "metrics": written}
         save_tensors(self.place.checkpoint, tensors, state)
 
     def _ground(self) -> dict[str, Any]:
@@ -354,6 +355,8 @@ class Training:
                 if state["on"][name] != value:
                     raise RecordError(f"{self.place.path} was begun with {name} {state['on'][name]}; here it is {value}")
             self.position = Position(**state["position"])
+            if self.team.is_first and state["metrics"] != self.place.metrics_digest(self.position.metrics_bytes):
+                raise RecordError(f"{self.place.metrics} is altered, or has lost its end: it does not fit the checkpoint")
             self.model.load_state_dict(_under("model", tensors))
             self.best_weights = {name: tensor.to(self.device) for name, tensor in _under("best", tensors).items()}
             for k, optimizer in enumerate(self.optimizers):
@@ -371,8 +374,8 @@ class Training:
 
     def _tick(self) -> None:
         clock, cpu_clock = time.monotonic(), time.process_time()
-        self.position.seconds += clock - self._clock
-        self.position.cpu_seconds += cpu_clock - self._cpu_clock
+        self.position.seconds += max(0.0, clock - self._clock)  # a clock may be set back
+        self.position.cpu_seconds += max(0.0, cpu_clock - self._cpu_clock)
         self._clock, self._cpu_clock = clock, cpu_clock
 
     def _tell(self, what: str, *about: Any) -> None:

@@ -181,6 +181,11 @@ def world() -> list[dict[str, Any]]:
     return list(made.values())
 
 
+def line(record: dict[str, Any]) -> str:
+    """As it stands in a file."""
+    return json.dumps(records.signed(record)) + "\n"
+
+
 def gathered(world: list[dict[str, Any]]) -> Evidence:
     return Evidence.gather(world, Plan(all_networks=True))  # as `srnn report` does
 
@@ -530,7 +535,7 @@ class Page(HTMLParser):
 def made(world: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of all that there can be."""
     folder = tmp_path_factory.mktemp("report")
-    (folder / "all.jsonl").write_text("".join(json.dumps(record) + "\n" for record in world))
+    (folder / "all.jsonl").write_text("".join(line(record) for record in world))
     return report.make(folder, folder / "out", Console(file=io.StringIO()), plan=None)
 
 
@@ -556,7 +561,7 @@ def test_the_page_stands_on_its_own(made: Path) -> None:
 def test_a_page_of_part_of_the_records_says_what_was_not_run(world: list[dict[str, Any]], tmp_path: Path) -> None:
     some = [record for record in world if record["kind"] == "run" and record["run"]["network"]["name"] == "srnn"]
     (tmp_path / "some.jsonl").write_text(
-        "".join(json.dumps(record) + "\n" for record in some) + "broken\n" + '{"kind": "run", "id": "x", "format": 9}\n'
+        "".join(line(record) for record in some) + "broken\n" + '{"kind": "run", "id": "x", "format": 9}\n'
     )
     console = Console(file=io.StringIO(), width=200)
     text = report.make(tmp_path, tmp_path / "out", console, plan=None).read_text(encoding="utf-8")
@@ -574,10 +579,10 @@ def test_errors_of_the_report_are_one_line(
     console = Console(file=io.StringIO())
     with pytest.raises(RecordError, match=r"there are no records in .*; make some with: srnn reproduce copy"):
         report.make(tmp_path, tmp_path / "out", console)
-    (tmp_path / "a.jsonl").write_text('{"kind": "run", "id": "of nothing"}\n')
+    (tmp_path / "a.jsonl").write_text(line({"kind": "run", "id": "of nothing"}))
     with pytest.raises(RecordError, match=r"no record in .* belongs to an exhibit; `srnn reproduce copy` makes some"):
         report.make(tmp_path, tmp_path / "out", console)
-    (tmp_path / "a.jsonl").write_text(json.dumps(world[0]) + "\n")
+    (tmp_path / "a.jsonl").write_text(line(world[0]))
     (tmp_path / "out").write_text("a file")
     with pytest.raises(StorageError, match=r"out cannot be written: .*; give another --out"):
         report.make(tmp_path, tmp_path / "out", console, plan=None)
@@ -598,14 +603,14 @@ def test_what_is_half_done_can_be_shown(world: list[dict[str, Any]]) -> None:
 
 def test_a_record_that_lacks_something_is_named(world: list[dict[str, Any]], tmp_path: Path) -> None:
     lacking = {name: value for name, value in world[0].items() if name != "curve"}
-    (tmp_path / "a.jsonl").write_text(json.dumps(lacking) + "\n" + json.dumps(world[1]) + "\n")
+    (tmp_path / "a.jsonl").write_text(line(lacking) + line(world[1]))
     found, faults = report.read(tmp_path)
-    assert found == [world[1]]
+    assert found == [records.signed(world[1])]
     assert faults == [f"{tmp_path / 'a.jsonl'}: the record {lacking['id']} is not whole: it lacks curve; it is left out"]
 
 
 def test_what_is_no_experiment_has_no_verdict(world: list[dict[str, Any]], tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(json.dumps(world[0]) + "\n")
+    (tmp_path / "a.jsonl").write_text(line(world[0]))
     page = report.make(tmp_path, tmp_path / "out", Console(file=io.StringIO()), is_experiment=False)
     assert page.read_text().count("these runs are no experiment") == 27
 
@@ -726,7 +731,7 @@ def test_the_command_makes_the_page(world: list[dict[str, Any]], tmp_path: Path,
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "copy.jsonl").write_text(json.dumps(world[0]) + "\n")
+    (tmp_path / "results" / "copy.jsonl").write_text(line(world[0]))
     done = CliRunner().invoke(app, ["report", "--out", "page"])
     assert done.exit_code == 0, done.output
     assert "report: page/index.html" in done.output
@@ -735,4 +740,4 @@ def test_the_command_makes_the_page(world: list[dict[str, Any]], tmp_path: Path,
     readme.write_text("before\n<!-- verdicts:begin -->\n<!-- verdicts:end -->\nafter\n")
     assert CliRunner().invoke(app, ["report", "--readme", "README.md"]).exit_code == 0
     assert "Of 27 claims" in readme.read_text()
-    assert records.read_all(tmp_path / "results" / "copy.jsonl") == [world[0]]
+    assert records.read_all(tmp_path / "results" / "copy.jsonl") == [records.signed(world[0])]

@@ -1,6 +1,7 @@
 """`srnn reproduce`: each run once, several at once, whatever happens to one of them."""
 
 import io
+import json
 import os
 import shutil
 import signal
@@ -251,12 +252,16 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     path = tmp_path / "copy.jsonl"
     damaged = b'{"kind": "run", "id": "half'
     newer = b'{"kind": "run", "id": "b", "format": 2}'
-    path.write_bytes(b'{"kind": "run", "id": "a"}\n' + damaged + b"\n" + newer + b"\n")
-    assert crew_module.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
+    good = records.signed({"kind": "run", "id": "a"})
+    altered = json.dumps(good | {"kind": "measurement"}).encode()
+    path.write_bytes(b"\n".join([json.dumps(good).encode(), damaged, newer, altered, b""]))
+    assert crew_module.recorded(tmp_path, console) == {"a": good}
+    assert "copy.jsonl:4 is altered" in said(console)
     assert "copy.jsonl:2 is damaged" in said(console)
     assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
     records.collect(path, {"kind": "run", "id": "a", "new": True})
-    assert path.read_bytes().splitlines() == [b'{"kind": "run", "id": "a", "new": true}', damaged, newer]
+    newest = records.signed({"kind": "run", "id": "a", "new": True})
+    assert path.read_bytes().splitlines() == [json.dumps(newest).encode(), damaged, newer]
     with pytest.raises(RecordError, match=r"copy.jsonl:2 is damaged.*copy.jsonl:3 is of another version"):
         records.read_all(path)
 

@@ -1,0 +1,469 @@
+"""Faults, many of them: processes killed anywhere, disks that fill at any byte, files cut, flipped and swapped, bad arguments.
+
+Run by `make faults`. Each counts what it tried and what was survived; the table at the end must show nothing lost.
+"""
+
+import errno
+import io
+import json
+import math
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy
+import pytest
+import soundfile
+import torch
+from hypothesis import strategies as st
+from rich.console import Console
+
+from srnn import records, report, train
+from srnn.data import corpus, mnist, speech
+from srnn.errors import RecordError, SRNNError, StorageError
+from srnn.folder import RunFolder, load_tensors, save_tensors
+from srnn.kernels import shuffle_scan
+from srnn.paper import Plan
+from srnn.recipes import from_dict, make_run
+from srnn.run import Run
+
+pytestmark = pytest.mark.faults
+KILLS = 25
+TRIED: Counter[str] = Counter()
+SURVIVED: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def summary() -> Iterator[None]:
+    """Prints the table, and puts it into the file that $SRNN_FAULTS names."""
+    yield
+    rows = [(name, TRIED[name], SURVIVED[name], TRIED[name] - SURVIVED[name]) for name in TRIED]
+    rows.append(("all", *(sum(column) for column in zip(*(row[1:] for row in rows), strict=True))))  # type: ignore[arg-type]
+    lines = [("fault", "tried", "survived", "lost"), ("---", "--:", "--:", "--:"), *rows]
+    table = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+    print(f"\n{table}")
+    if path := os.environ.get("SRNN_FAULTS"):
+        records.replace(Path(path), records.filled(Path(path), "faults", table))
+
+
+def survived(name: str, times: int = 1) -> None:
+    SURVIVED[name] += times
+
+
+def tried(name: str, times: int = 1) -> None:
+    TRIED[name] += times
+
+
+def tiny(**settings: Any) -> Run:
+    small: dict[str, Any] = {"length": 5, "hidden_size": 3, "mlp": (2,), "batch_size": 2, "steps": 20}
+    return make_run("copy", "srnn", **(small | settings))
+
+
+# Processes that are killed. The server that they are forked from has torch already, so each begins at once.
+
+
+@pytest.fixture(scope="module")
+def forks() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["srnn.train", "srnn.report"])
+    return context
+
+
+def go_on(plain: dict[str, Any], folder: Path) -> None:
+    train.train(from_dict(plain), folder, checkpoint_every=0.01)
+
+
+def result_of(folder: Path) -> tuple[Any, ...]:
+    """Everything a run ends with but its times."""
+    record = records.read(folder / "record.json")
+    weights = {name: tensor.tolist() for name, tensor in load_tensors(folder / "model.safetensors")[0].items()}
+    losses = [entry["losses"] for entry in RunFolder(folder).read_metrics()]
+    return record["training"], record["curve"]["loss"], weights, losses
+
+
+def test_a_run_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
+    run, rng, kills = tiny(steps=15_000, dropout=0.2), random.Random(1), 0
+    train.train(run, tmp_path / "whole")
+    while kills < KILLS:
+        process = forks.Process(target=go_on, args=(run.as_dict(), tmp_path / "parts"))
+        process.start()
+        time.sleep(rng.random() * 0.5)
+        assert process.is_alive(), "the run was over before it could be killed"
+        process.kill()
+        process.join()
+        kills += 1
+        tried("SIGKILL of a run")
+    go_on(run.as_dict(), tmp_path / "parts")
+    assert result_of(tmp_path / "parts") == result_of(tmp_path / "whole")
+    survived("SIGKILL of a run", kills)
+
+
+REPRODUCTION = """
+from pathlib import Path
+from rich.console import Console
+from srnn.crew import Crew, Processes
+from srnn.recipes import make_run
+
+if __name__ == "__main__":
+    runs = [make_run("copy", "srnn", length=5, hidden_size=3, batch_size=2, steps=8000, seed=seed) for seed in range(4)]
+    left = {run.id: run for run in runs}
+    Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Processes(2)).work()
+"""
+
+
+def test_a_reproduction_with_two_jobs_is_killed_anywhere(tmp_path: Path) -> None:
+    rng, outcomes = random.Random(2), {}
+    for name in ("whole", "parts"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "program.py").write_text(REPRODUCTION)
+        kills = 0
+        while name == "parts" and kills < KILLS:
+            quiet: Any = {"stdout": subprocess.DEVNULL, "start_new_session": True}
+            process = subprocess.Popen([sys.executable, "program.py"], cwd=folder, **quiet)
+            time.sleep(rng.random() * 12)
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+            tried("SIGKILL of a reproduction")
+        subprocess.run([sys.executable, "program.py"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        found = records.read_all(folder / "results" / "copy.jsonl")
+        outcomes[name] = {record["id"]: (record["training"], record["curve"]["loss"]) for record in found}
+        assert len(found) == len(outcomes[name]) == 4
+    assert outcomes["parts"] == outcomes["whole"]
+    survived("SIGKILL of a reproduction", KILLS)
+
+
+def build(results: Path, out: Path) -> None:
+    report.make(results, out, Console(file=io.StringIO()), plan=Plan())
+
+
+def test_a_report_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    record = train.train(make_run("copy", "srnn", length=100, steps=20_000, minutes=0.001), tmp_path / "run")
+    records.collect(results / "copy.jsonl", record | {"id": make_run("copy", "srnn", length=100).id})
+    build(results, tmp_path / "whole")
+    page, rng = tmp_path / "out" / "index.html", random.Random(3)
+    whole = (tmp_path / "whole" / "index.html").read_bytes()
+    for _ in range(KILLS):
+        process = forks.Process(target=build, args=(results, tmp_path / "out"))
+        process.start()
+        time.sleep(rng.random() * 4)
+        process.kill()
+        process.join()
+        tried("SIGKILL of a report")
+        assert not page.exists() or page.read_bytes() == whole
+        survived("SIGKILL of a report")
+    build(results, tmp_path / "out")
+    assert page.read_bytes() == whole
+
+
+# Disks that fill.
+
+
+@contextmanager
+def full_disk(after: int) -> Iterator[None]:
+    """Writes that fail after so many bytes."""
+
+    def write(path: Path, content: bytes) -> None:
+        with path.open("wb") as file:
+            file.write(content[:after])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "write_bytes", write)
+        yield
+
+
+def outcome(read: Callable[[Path], Any], path: Path) -> tuple[str, Any]:
+    """What a reader says: "read" and what it read, or "refused" and an error of ours; another error is its own."""
+    try:
+        return "read", read(path)
+    except SRNNError as error:
+        return "refused", str(error)
+
+
+def test_a_disk_that_fills_at_any_byte_of_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train.Training, "_finish", lambda *about: {})
+        train.train(tiny(hidden_size=1, mlp=(1,)), tmp_path)
+    path = tmp_path / "checkpoint.safetensors"
+    before = path.read_bytes()
+    tensors, state = load_tensors(path)
+    for after in range(len(before) + 1):
+        tried("ENOSPC in a checkpoint")
+        with full_disk(after), pytest.raises(StorageError, match="No space left on device"):
+            save_tensors(path, tensors, state)
+        assert path.read_bytes() == before
+        assert not list(tmp_path.glob(".*"))
+        survived("ENOSPC in a checkpoint")
+
+
+def test_a_disk_that_fills_at_any_byte_of_a_file_of_records(tmp_path: Path) -> None:
+    path = tmp_path / "copy.jsonl"
+    for name in ("a", "b"):
+        records.collect(path, {"kind": "run", "id": name, "numbers": [1, 2]})
+    before = path.read_bytes()
+    for after in range(2 * len(before)):
+        tried("ENOSPC in a file of records")
+        with full_disk(after), pytest.raises(StorageError, match="No space left on device"):
+            records.collect(path, {"kind": "run", "id": "c", "numbers": [3]})
+        assert path.read_bytes() == before
+        survived("ENOSPC in a file of records")
+
+
+def test_a_disk_that_fills_at_any_byte_of_the_metrics(tmp_path: Path) -> None:
+    place, entry = RunFolder(tmp_path), {"step": 7, "losses": [0.25] * 7, "seconds": 1.5}
+    place.append_metrics(entry)
+    length = place.metrics_length()
+    for after in range(length):
+        tried("ENOSPC in metrics")
+        with place.metrics.open("ab") as file:  # what a write that fails leaves behind
+            file.write(json.dumps(entry).encode()[:after])
+        place.cut_metrics(length)
+        assert place.read_metrics() == [entry]
+        survived("ENOSPC in metrics")
+
+
+# Files that are cut, flipped and swapped.
+
+
+def idx(array: Any) -> bytes:
+    array = numpy.asarray(array, numpy.uint8)
+    return bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape) + array.tobytes()
+
+
+def sphere(samples: Any) -> bytes:
+    head = f"NIST_1A\n   1024\nsample_count -i {len(samples)}\nsample_n_bytes -i 2\nchannel_count -i 1\n"
+    head += "sample_byte_format -s2 01\nsample_rate -i 8000\nsample_coding -s3 pcm\nend_head\n"
+    return head.encode().ljust(1024) + samples.astype("<i2").tobytes()
+
+
+def audio(kind: str) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, SAMPLES, 8000, format=kind, subtype="PCM_16")
+    return file.getvalue()
+
+
+SAMPLES = numpy.random.default_rng(0).integers(-3000, 3000, 600).astype(numpy.int16)
+MANIFEST = b"utterance\tsplit\tsamples\nu1\ttrain\t600\nu2\ttest\t600\n"
+
+
+def checkpoint() -> bytes:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        save_tensors(Path(folder) / "x", {"w": torch.arange(6.0)}, {"step": 3})
+        return (Path(folder) / "x").read_bytes()
+
+
+def signed(indent: int | None) -> bytes:
+    record = records.signed({"kind": "run", "id": "a", "curve": {"loss": [0.25, 0.125]}, "updates": 20})
+    return json.dumps(record, indent=indent).encode() + b"\n"
+
+
+def read_manifest(path: Path) -> Any:
+    (path.parent / "u1.wav").write_bytes(audio("WAV"))
+    (path.parent / "u2.wav").write_bytes(audio("WAV"))
+    return [(each.key, each.split, each.samples) for each in corpus.utterances(path.parent)]
+
+
+def read_lines(path: Path) -> Any:
+    found, faults = records.read_lines(path)
+    if faults or not found:
+        raise RecordError("; ".join(faults))
+    return found
+
+
+# Name of a file, its right content, how it is read, and whether a reader by itself can see that a bit is not as it was.
+FORMATS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], Any], bool]] = {
+    "idx": ("a-idx1-ubyte", lambda: idx(numpy.arange(90) % 10), lambda path: mnist.read_idx(path).tolist(), False),
+    "flac": ("a.flac", lambda: audio("FLAC"), lambda path: speech.read(path).tolist(), True),
+    "wav": ("a.wav", lambda: audio("WAV"), lambda path: speech.read(path, 600).tolist(), False),
+    "sphere": ("a.wav", lambda: sphere(SAMPLES), lambda path: speech.read(path, 600).tolist(), False),
+    "manifest": ("manifest.tsv", lambda: MANIFEST, read_manifest, False),
+    "safetensors": ("a.safetensors", checkpoint, lambda path: [t.tolist() for t in load_tensors(path)[0].values()], True),
+    "JSON": ("a.json", lambda: signed(1), records.read, True),
+    "JSONL": ("a.jsonl", lambda: signed(None), read_lines, True),
+}
+
+
+def damages(content: bytes, rng: random.Random) -> Iterator[tuple[str, bytes]]:
+    for _ in range(120):
+        yield "cut", content[: rng.randrange(len(content))]
+    for _ in range(240):
+        place = rng.randrange(len(content))
+        yield "flipped", content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :]
+    for name in FORMATS:
+        yield "swapped", FORMATS[name][1]()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_damaged_file_is_refused_or_does_no_harm(kind: str, tmp_path: Path) -> None:
+    """What is read is right, or an error of ours; where a format cannot know, the digest of the data knows."""
+    name, make, read, knows = FORMATS[kind]
+    path, rng = tmp_path / name, random.Random(4)
+    content = make()
+    path.write_bytes(content)
+    right = read(path)
+    for how, damaged in damages(content, rng):
+        if damaged == content:
+            continue
+        tried(f"{kind} {how}")
+        path.write_bytes(damaged)
+        word, found = outcome(read, path)
+        if word == "refused":
+            assert found
+            assert "\n" not in found
+        else:
+            assert found == right or not knows, (how, found)
+        survived(f"{kind} {how}")
+
+
+def test_data_with_a_flipped_bit_have_another_digest(tmp_path: Path) -> None:
+    """wav, SPHERE and a manifest carry no checksum of their own: a run notes that of all it read, and so do features."""
+    (tmp_path / "manifest.tsv").write_bytes(MANIFEST)
+    for name in ("u1", "u2"):
+        (tmp_path / f"{name}.wav").write_bytes(audio("WAV"))
+    whole, rng = speech.fingerprint(tmp_path), random.Random(5)
+    content = audio("WAV")
+    for _ in range(100):
+        place = rng.randrange(44, len(content))
+        (tmp_path / "u1.wav").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        tried("data flipped, by digest")
+        assert speech.fingerprint(tmp_path) != whole
+        survived("data flipped, by digest")
+
+
+def test_metrics_with_a_flipped_bit_are_not_gone_on_with(tmp_path: Path) -> None:
+    run, rng = tiny(steps=40, eval_every=10), random.Random(6)
+    train.train(run, tmp_path)
+    content = (tmp_path / "metrics.jsonl").read_bytes()
+    for _ in range(30):
+        place = rng.randrange(len(content))
+        (tmp_path / "metrics.jsonl").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        tried("metrics flipped")
+        with pytest.raises(RecordError, match=r"metrics\.jsonl is altered"):
+            train.train(tiny(steps=50, eval_every=10), tmp_path)
+        survived("metrics flipped")
+
+
+# What else.
+
+
+def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train.train(tiny(), tmp_path / "whole")
+    rng, real = random.Random(7), time.monotonic
+    for number in range(10):
+        tried("a clock that jumps")
+        with monkeypatch.context() as patch:
+            patch.setattr(time, "monotonic", lambda: real() + rng.choice([0, 1e6, -1e6]))
+            record = train.train(tiny(), tmp_path / str(number))
+        assert record["seconds"] >= 0
+        assert result_of(tmp_path / str(number)) == result_of(tmp_path / "whole")
+        survived("a clock that jumps")
+
+
+def compete(plain: dict[str, Any], folder: Path, line: Any) -> None:
+    try:
+        train.train(from_dict(plain), folder)
+        line.send("done")
+    except StorageError as error:
+        line.send(str(error))
+
+
+def test_two_processes_on_one_folder(forks: Any, tmp_path: Path) -> None:
+    for number in range(10):
+        tried("two processes on one folder")
+        lines, processes = [], []
+        for _ in range(2):
+            ours, theirs = forks.Pipe()
+            process = forks.Process(target=compete, args=(tiny(steps=3000).as_dict(), tmp_path / str(number), theirs))
+            process.start()
+            lines.append(ours)
+            processes.append(process)
+        said = [line.recv() for line in lines]
+        for process in processes:
+            process.join()
+        assert all(word == "done" or "is in use by another process" in word for word in said)
+        assert "done" in said
+        assert records.read(tmp_path / str(number) / "record.json")["updates"] == 3000
+        survived("two processes on one folder")
+
+
+def test_results_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*about: Any, **more: Any) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    for name in ("mkdir", "touch"):
+        tried("a read-only folder of results")
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, name, refused)
+            with pytest.raises(StorageError, match="Read-only file system; give another --results"):
+                records.collect(tmp_path / "results" / "copy.jsonl", {"kind": "run", "id": "a"})
+        survived("a read-only folder of results")
+
+
+# Arguments and contents that nobody means.
+
+MANY: Any = {"deadline": None, "database": None, "suppress_health_check": list(hypothesis.HealthCheck), "derandomize": True}
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool]
+
+
+@st.composite
+def tensors(draw: Any) -> Any:
+    shape = draw(st.lists(st.integers(0, 4), max_size=4))
+    dtype = draw(st.sampled_from([*DTYPES, torch.complex64, torch.int8]))
+    values = draw(st.lists(st.integers(-3, 6), min_size=math.prod(shape), max_size=math.prod(shape)))
+    return torch.tensor(values, dtype=torch.float64).to(dtype).reshape(shape)
+
+
+anything = st.one_of(st.none(), tensors())
+
+
+@hypothesis.settings(max_examples=6000, **MANY)
+@hypothesis.given(
+    b=tensors(),
+    h0=anything,
+    ids=anything,
+    permutation=anything,
+    lengths=anything,
+    reverse=st.booleans(),
+    final=st.booleans(),
+    activation=st.sampled_from(["relu", "tanh", "gelu", ""]),
+    backend=st.sampled_from(["auto", "native", "torch", "reference", "cuda", ""]),
+)
+def test_arguments_of_shuffle_scan_that_cannot_be(b: Any, **arguments: Any) -> None:
+    word, found = outcome(lambda _: shuffle_scan(b, **arguments), Path())
+    if word == "read":  # they were good
+        assert found.dtype == b.dtype
+        return
+    tried("bad arguments of shuffle_scan")
+    assert found
+    survived("bad arguments of shuffle_scan")
+
+
+@hypothesis.settings(max_examples=900, **MANY)
+@hypothesis.given(kind=st.sampled_from(sorted(FORMATS)), content=st.binary(max_size=2000), keep=st.integers(0, 1200))
+def test_contents_that_nobody_wrote(kind: str, content: bytes, keep: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Any bytes, alone or after a good beginning; each is tried with all that it may be taken for."""
+    for other in FORMATS:
+        name, _, read, _ = FORMATS[other]
+        path = tmp_path_factory.mktemp("fuzz", numbered=True) / name
+        path.write_bytes(FORMATS[kind][1]()[:keep] + content)
+        tried("bad contents of files")
+        assert outcome(read, path)[1] is not None
+        survived("bad contents of files")
+        for left in path.parent.iterdir():
+            left.unlink()
+        path.parent.rmdir()
