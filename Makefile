@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/*)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test slow bench lint asan setup clean help
+.PHONY: demo test slow faults bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## doctor, a short benchmark, and three problems of the paper learned before your eyes
@@ -18,14 +18,18 @@ demo: setup  ## doctor, a short benchmark, and three problems of the paper learn
 	@echo "and what came out beside the paper. The same as a page, with curves: runs/demo/report/index.html"
 	@echo "Next: $(BIN)/srnn report (the page of the records in results/), $(BIN)/srnn train --help, or 'make bench'."
 
-test: lint  ## lint, the check of the library's ABI, and the tests but the slow ones
+test: lint  ## lint, the check of the library's ABI, and the tests but the slow ones and the faults
 	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \
 	else echo "abi: no compiled library to check"; fi
 	@echo "test: pytest"
-	@$(BIN)/pytest -m 'not slow'
+	@$(BIN)/pytest -m 'not slow and not faults'
 
 slow: setup  ## the slow tests: networks that learn, exhibits rehearsed
 	@$(BIN)/pytest -m slow
+
+# FILL=docs/faults.md puts the table of this run into that file.
+faults: setup  ## processes killed, disks filled, files damaged, by the thousand; says how many were survived
+	@SRNN_FAULTS=$(FILL) $(BIN)/pytest -q -s -m faults tests/test_faults.py
 
 bench: setup  ## speed and memory beside nn.RNN, nn.LSTM and nn.GRU; writes a record
 	@$(BIN)/srnn bench

@@ -1,0 +1,129 @@
+"""What must not be in the sources, and what must not come through from files that others wrote."""
+
+import ast
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from srnn import data, records, report
+from srnn.data import mnist
+from srnn.errors import DataError, SRNNError
+from srnn.paper import EXHIBITS, Plan
+from srnn.recipes import from_dict, make_run
+from srnn.train import train
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "srnn").rglob("*.py"))
+MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
+# One place may: a user's own file, which is named on the command line and run as the program it is.
+ALLOWED = {("recipes.py", "exec"), ("recipes.py", "compile")}
+
+
+def name_of(call: ast.expr) -> str:
+    if isinstance(call, ast.Attribute):
+        return f"{name_of(call.value)}.{call.attr}"
+    return call.id if isinstance(call, ast.Name) else ""
+
+
+def forbidden(source: str, file: str = "x.py") -> list[str]:
+    """The calls and imports of a source that must not be there."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
+            found += [f"import {name}" for name in names if name.split(".")[0] in MODULES]
+        if isinstance(node, ast.Call):
+            name, options = name_of(node.func), {each.arg: each.value for each in node.keywords}
+            shell = options.get("shell")
+            if name in ("eval", "exec", "compile", "__import__", "os.system", "os.popen") and (file, name) not in ALLOWED:
+                found.append(name)
+            if name.endswith(("extractall", ".extract")) or name in ("yaml.load", "numpy.load", "np.load", "torch.hub.load"):
+                found.append(name)
+            if name == "torch.load" and not getattr(options.get("weights_only"), "value", False):
+                found.append(name)
+            if shell is not None and getattr(shell, "value", True) is not False:
+                found.append(f"{name} with a shell")
+            if name.startswith("subprocess.") and node.args and isinstance(node.args[0], ast.JoinedStr | ast.Constant):
+                found.append(f"{name} of a text")
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_nothing_forbidden_is_in_the_sources(path: Path) -> None:
+    assert forbidden(path.read_text(encoding="utf-8"), path.name) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from dill import loads",
+        "eval(text)",
+        "exec(text)",
+        "torch.load(path)",
+        "torch.load(path, weights_only=False)",
+        "subprocess.run(words, shell=True)",
+        "subprocess.run(f'rm {name}')",
+        "archive.extractall(folder)",
+        "os.system('x')",
+        "numpy.load(path)",
+    ],
+)
+def test_what_is_forbidden_would_be_found(source: str) -> None:
+    assert forbidden(source)
+    assert not forbidden("torch.load(path, weights_only=True); ast.literal_eval(x); subprocess.run(['git', name])")
+
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+
+
+def test_the_report_escapes_what_comes_from_records(tmp_path: Path) -> None:
+    point = next(iter(EXHIBITS["copy"].points(Plan())))
+    real = train(make_run("copy", "srnn", length=5, steps=3), tmp_path / "run")
+    record = real | {"id": point.run.id, "ended_by": HOSTILE, "machine": {"cpu": HOSTILE, "cores": 2}}
+    record["commit"] = {"id": HOSTILE, "dirty": False}
+    record["run"] = record["run"] | {"optimizer": HOSTILE, "recipe": HOSTILE}
+    lost = records.signed({"kind": "run", "id": HOSTILE})
+    lines = [json.dumps(records.signed(record)), json.dumps(lost), HOSTILE]
+    (tmp_path / "copy.jsonl").write_text("\n".join(lines) + "\n")
+    text = report.make(tmp_path, tmp_path / "out", Console(file=io.StringIO()), plan=Plan()).read_text(encoding="utf-8")
+    assert "<script>" not in text
+    assert "<img" not in text
+    assert "&lt;script&gt;" in text  # it is shown, and not run
+
+
+def test_a_record_cannot_bring_code_with_it(tmp_path: Path) -> None:
+    """A path in a record is of a user's own file: it is run only when its content is the one that was noted."""
+    mark = tmp_path / "ran"
+    program = tmp_path / "evil.py"
+    program.write_text(f"open({str(mark)!r}, 'w')")
+    plain = make_run("copy", "srnn").as_dict()
+    plain["task"] = {"name": "evil", "path": str(program), "sha256": "0" * 64}
+    with pytest.raises(SRNNError, match="is no longer the file that the run was begun with"):
+        from_dict(plain)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", "evil\0", "a/../../b", ""])
+def test_hostile_names_in_a_manifest_stay_inside_its_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "manifest.tsv").write_text(f"utterance\tsplit\n{name}\ttrain\n")
+    with pytest.raises(DataError):
+        data.corpus.utterances(tmp_path / "corpus")
+
+
+def test_members_of_an_archive_are_taken_by_name_and_never_unpacked(tmp_path: Path) -> None:
+    archive = tmp_path / "package.tgz"
+    with tarfile.open(archive, "w:gz") as file:
+        for name in ("package/data/../../evil", "/evil", "package/data/link"):
+            member: Any = tarfile.TarInfo(name)
+            member.size = 4
+            file.addfile(member, io.BytesIO(b"evil"))
+    with tarfile.open(archive) as file, pytest.raises(KeyError):
+        mnist._member(file, next(iter(mnist.FILES)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["package.tgz"]
