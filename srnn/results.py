@@ -34,10 +34,10 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def rows(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """One row for the runs that differ in nothing but the seed."""
+def rows(found: Iterable[Mapping[str, Any]], in_order: bool = False) -> list[tuple[str, ...]]:
+    """One row for the runs that differ in nothing but the seed, by task and network, or in the order they come in."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for record in sorted(found, key=lambda record: _order(record["run"])):
+    for record in found if in_order else sorted(found, key=lambda record: _order(record["run"])):
         same = {name: value for name, value in (DEFAULTS | record["run"]).items() if name != "seed"}
         groups.setdefault(json.dumps(same, sort_keys=True), []).append(record)
     return [_row(group) for group in groups.values()]
@@ -48,11 +48,11 @@ def markdown(found: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{ABOUT}\n"
 
 
-def table(found: Iterable[Mapping[str, Any]]) -> Table:
+def table(found: Iterable[Mapping[str, Any]], in_order: bool = False) -> Table:
     shown = Table(box=None, padding=(0, 2, 0, 0), caption=ABOUT, caption_justify="left")
     for heading in HEADINGS:
         shown.add_column(heading, overflow="fold")
-    for row in rows(found):
+    for row in rows(found, in_order):
         shown.add_row(*row)
     return shown
 

@@ -58,7 +58,7 @@ def sweep(
     failed = crew.Crew(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []
     found = [record for key, record in crew.recorded(into).items() if key in runs]
     if found:
-        console.print(results.table(sorted(found, key=_order)))
+        console.print(results.table(sorted(found, key=_order), in_order=True))
     return failed
 
 

@@ -46,13 +46,13 @@ def test_a_setting_that_there_is_not_shows_before_anything_is_run() -> None:
 def test_a_sweep_is_made_once_and_shown_with_the_best_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     fixed = {"length": 5, "steps": 60, "batch_size": 4}
-    runs = sweep.runs_of("copy", "srnn", "paper", fixed, ["hidden_size=8", "lr=1e-9,1e-2"])
+    runs = sweep.runs_of("copy", "srnn", "paper", fixed | {"lr": 1e-2}, ["hidden_size=2,64"])  # by name 2 would be the first
     console = Console(file=io.StringIO(), width=200)
     assert sweep.sweep(runs, console) == []
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert "2 runs, 0 of them recorded" in said
     table = said[said.index("network") :]
-    assert table.index("lr 0.01") < table.index("lr 1e-09")
+    assert table.index("hidden_size 64") < table.index("hidden_size 2,")
     monkeypatch.delattr("srnn.crew.Crew")
     assert sweep.sweep(runs, console) == []
     assert "2 runs, 2 of them recorded" in console.file.getvalue()  # type: ignore[attr-defined]
