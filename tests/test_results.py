@@ -77,3 +77,28 @@ def test_the_readme_gets_the_table(folder: Path, capsys: pytest.CaptureFixture[s
 def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=rf"there are no records in {tmp_path}; srnn train leaves them there"):
         results.read(tmp_path)
+
+
+def test_a_readme_shows_srnn_as_it_is_meant_and_the_time_beside_gru(folder: Path) -> None:
+    found = results.read(folder / "results")
+    assert results.markdown(found).count("| copy length") == 3
+    changed = found[0] | {"run": found[0]["run"] | {"network": found[0]["run"]["network"] | {"permutation": "random"}}}
+    rival = found[1] | {"run": make_run("copy", "gru", length=5).as_dict()}
+    assert results.markdown([changed, rival, found[2]]).count("| copy length") == 1
+    ours = found[0] | {"run": make_run("pmnist", "srnn").as_dict(), "epochs": 60.0, "cpu_seconds": 960.0}
+    theirs = found[0] | {
+        "run": make_run("pmnist", "gru", hidden_size=128, epochs=2).as_dict(),
+        "epochs": 2.0,
+        "cpu_seconds": 1200.0,
+    }
+    assert (
+        "60 epochs of SRNN with 1024 units took 16.0 CPU minutes, 2 epochs of nn.GRU with 128 units 20.0."
+        in results.markdown([ours, theirs])
+    )
+    assert "nn.GRU" not in results.markdown([ours])
+
+
+def test_measurements_are_not_runs(folder: Path) -> None:
+    before = results.read(folder / "results")
+    records.collect(folder / "results" / "gradients.jsonl", {"kind": "measurement", "id": "m"})
+    assert results.read(folder / "results") == before
