@@ -45,9 +45,12 @@ def is_altered(record: dict[str, Any]) -> bool:
     return record.get("sha256") != _digest(record)
 
 
+def _unsigned(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name != "sha256"}
+
+
 def _digest(record: dict[str, Any]) -> str:
-    plain = {name: value for name, value in record.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(_unsigned(record), sort_keys=True).encode()).hexdigest()
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
@@ -80,7 +83,7 @@ def read(path: Path) -> dict[str, Any]:
         raise RecordError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
     if is_altered(record):
         raise RecordError(f"{path} is altered: its content does not fit its digest")
-    return record
+    return _unsigned(record)
 
 
 def filled(path: Path, name: str, block: str) -> bytes:
@@ -150,7 +153,7 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
         elif is_altered(record):
             faults.append(f"{path}:{number} is altered: its content does not fit its digest; it is left out")
         else:
-            found.append(record)
+            found.append(_unsigned(record))
     return found, faults
 
 
