@@ -595,10 +595,11 @@ def test_what_is_half_done_can_be_shown(world: list[dict[str, Any]]) -> None:
     empty = recorded(run, 1.0, status="diverged", training=None) | {"updates": 0, "examples": 0}
     empty["curve"] = {name: [] for name in empty["curve"]}
     evidence = gathered([*half, empty])
-    for exhibit in EXHIBITS.values():
-        tables(exhibit, evidence)
-        for figure in figures(exhibit, evidence):
-            plot.inline(figure)
+    shown = {table.name: table for exhibit in EXHIBITS.values() for table in tables(exhibit, evidence)}
+    assert next(row for row in shown["copy"].rows if row[0] == "gru")[1] == "diverged after 0 updates"
+    drawn = [figure for exhibit in EXHIBITS.values() for figure in figures(exhibit, evidence)]
+    assert {figure.name for figure in drawn} == {"gradients", "gradients-survival", "runtime", "timecomplexity"}
+    assert all(svg.startswith("<svg") for figure in drawn for svg in plot.inline(figure))
 
 
 def test_a_record_that_lacks_something_is_named(world: list[dict[str, Any]], tmp_path: Path) -> None:
