@@ -110,9 +110,12 @@ def bench(
     networks: Annotated[
         bool, typer.Option("--networks", help="Instead: a step of every network beside nn.GRU's, at the paper's Table 4.")
     ] = False,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Instead: a step on one process and on two, and what more of them would take.")
+    ] = False,
     only: Annotated[list[str] | None, typer.Option(help="Measure this benchmark alone; may be given again.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the record goes.", show_default="results/bench[-networks].json")
+        Path | None, typer.Option(help="Where the record goes.", show_default="results/bench[-networks|-scale].json")
     ] = None,
     readme: Annotated[Path | None, typer.Option(help="A README whose table is to be replaced by this one.")] = None,
 ) -> None:
@@ -122,10 +125,15 @@ def bench(
 
     [dim]srnn bench --quick
     srnn bench --networks --readme docs/networks.md
+    srnn bench --scale --readme docs/scale.md
     srnn bench --readme README.md[/dim]
     """
     from srnn import bench
 
+    if scale:
+        from srnn.bench import scale as scaling
+
+        raise typer.Exit(scaling.main(repeats or (3 if quick else 15), out, readme))
     raise typer.Exit(
         bench.main(quick=quick, threads=threads, repeats=repeats, out=out, readme=readme, only=only, networks=networks)
     )

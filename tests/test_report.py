@@ -17,15 +17,15 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from srnn import records, report
+from srnn import plot, records, report
 from srnn.cli import app
 from srnn.errors import RecordError, StorageError
 from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan, Point
-from srnn.report import claims, plot
+from srnn.plot import Figure, Line, Panel
+from srnn.report import claims
 from srnn.report.claims import AT_EQUAL_TIME, CLAIMS, FAILS, HOLDS, IN_PART, NOT_TESTED, verdicts
 from srnn.report.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
 from srnn.report.figures import BUILDERS, figures
-from srnn.report.plot import Figure, Line, Panel
 from srnn.report.table import Table
 from srnn.report.tables import cell, tables
 from srnn.run import Run

@@ -1,6 +1,7 @@
 """`srnn bench`: how many times faster than nn.RNN, nn.LSTM and nn.GRU, how far from what the machine allows, how much memory.
 
 networks.py   every network beside nn.GRU
+scale.py      one run on several processes
 training.py   the settings: data, networks, one training step
 limits.py     the scans beside copy_, growth in T and H, peak memory
 clock.py      how times are taken

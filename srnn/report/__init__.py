@@ -4,7 +4,7 @@ evidence.py         what was run at each point, and how far it may be compared
 claims.py           the claims of the paper, and the rules of their verdicts
 findings.py         what we found about the published experiments
 tables.py, table.py     ours beside the paper's
-figures.py, plot.py     the same as figures
+figures.py          the same as figures
 page.html, page.css     how it looks
 """
 
@@ -19,11 +19,10 @@ import markupsafe
 from rich.console import Console
 from rich.progress import Progress
 
-from srnn import records
+from srnn import plot, records
 from srnn.display import plain
 from srnn.errors import RecordError, StorageError
 from srnn.paper import EXHIBITS, Exhibit, Plan, Point
-from srnn.report import plot
 from srnn.report.claims import ABOUT, VERDICTS, Verdict, untested, verdicts
 from srnn.report.evidence import Evidence
 from srnn.report.figures import figures

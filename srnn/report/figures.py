@@ -6,8 +6,8 @@ from typing import Any
 import numpy
 
 from srnn.paper import RIVALS, Exhibit
+from srnn.plot import Figure, Line, Panel
 from srnn.report.evidence import Evidence, Result, mean
-from srnn.report.plot import Figure, Line, Panel
 from srnn.report.tables import PRINTED, SHORT, TIMED
 
 SHOWN = ("srnn", *RIVALS)

@@ -150,7 +150,9 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
             _draw(panel, canvas.add_axes(_inside(corner, (width, height), panel)))
         handles = [Line2D([], [], color=colour, linestyle=dash, label=label) for label, colour, dash in figure.legend]
         if handles:
-            canvas.legend(handles=handles, loc="lower center", ncols=min(3 * columns, len(handles)), frameon=False)
+            entry = 0.5 + 0.065 * max(len(label) for label, *_ in figure.legend)  # inches: a dash, and 8 points a letter
+            fitting = max(1, min(len(handles), int(width / entry)))
+            canvas.legend(handles=handles, loc="lower center", ncols=fitting, frameon=False)
         for kind in kinds:
             path = folder / f"{figure.name}.{kind}"
             if kind == "svg":

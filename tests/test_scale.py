@@ -1,0 +1,143 @@
+"""`srnn bench --scale`: the model by hand, two real processes, and the page that shows them."""
+
+import copy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from srnn import plot, records
+from srnn.bench import scale
+from srnn.bench.scale import Cost, Link
+from srnn.cli import app
+from srnn.errors import RecordError, TeamError
+
+ROOT = Path(__file__).parents[1]
+PAGE = "# Scale\n\n<!-- scale:begin -->\nold\n<!-- scale:end -->\nend\n"
+
+
+def measured() -> dict[str, Any]:
+    """Two milliseconds whatever the batch, 0.12 more for each sequence; a message takes 100 µs, a second is worth 1 GB."""
+    places = {
+        s.key: {"alone": {str(N): 2e-3 + 1.2e-4 * N for N in scale._batches(s)}, "apart": 0.01, "together": 0.008}
+        for s in scale.PLACES
+    }
+    for place in places.values():
+        place["gradient_bytes"] = 1_100_000
+    return {"processes": 2, "sums": {"4": 2e-4, "16000000": 0.0162}, "places": places}
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    return {"kind": "scale", **records.environment(), "started": "2026-01-02T03:04:05+00:00", "measured": measured()}
+
+
+def test_the_ring() -> None:
+    link = Link("wire", latency=1e-3, bandwidth=1e6)
+    assert link.reduce(1, 500_000) == 0
+    assert link.reduce(2, 500_000) == pytest.approx(2e-3 + 0.5)
+    assert link.reduce(4, 500_000) == pytest.approx(6e-3 + 0.75)
+
+
+def test_a_step_is_computing_and_adding_up() -> None:
+    link, cost = Link("wire", 1e-3, 1e9), Cost(fixed=0.01, per_sequence=0.001, batch=100, size=0)
+    assert cost.compute(1) == pytest.approx(0.11)
+    assert cost.step(10, link) == pytest.approx(0.01 + 0.01 + 0.018)
+    # 0.1 / n + 0.01 = 0.002 (n - 1): n is 10.7
+    assert cost.overtaken(link) == 11
+    assert cost.best(link) == 7  # where 0.1 / n + 0.002 n is least
+
+
+def test_adding_up_may_never_overtake() -> None:
+    assert Cost(0.01, 0.001, 20, 0).overtaken(Link("wire", 1e-9, 1e9)) is None
+    assert Cost(0.01, 0.001, 20, 0).best(Link("wire", 0.0, 1e9)) == 20
+
+
+def test_the_model_is_read_from_a_record(record: dict[str, Any]) -> None:
+    here, assumed = scale.links(record)
+    assert (here.latency, here.bandwidth) == pytest.approx((1e-4, 1e9))
+    assert assumed == Link(*scale.ASSUMED)
+    cost = scale.cost(record["measured"]["places"]["pmnist"])
+    assert (cost.fixed, cost.per_sequence) == pytest.approx((2e-3, 1.2e-4))
+    assert (cost.batch, cost.size) == (100, 1_100_000)
+
+
+def test_a_batch_that_costs_nothing_extra_has_no_negative_rest(record: dict[str, Any]) -> None:
+    place = copy.deepcopy(record["measured"]["places"]["pmnist"])
+    place["alone"] = {"100": 0.1, "50": 0.049, "25": 0.024}
+    assert scale.cost(place).fixed == 0
+
+
+def test_the_block_says_what_was_measured_and_what_is_assumed(record: dict[str, Any]) -> None:
+    text = scale.block(record)
+    assert "Two processes, measured: 1.75 times as fast as one; by the model 1.51." in text
+    # 8 processes: 2 + 12 / 8 ms; 14 messages of 0.1 ms and 7/4 of 1.1 MB; 14 ms over that.
+    assert "| 8 | 12.5 | 3.5 | 3.3 | 2.2 | 2.05 | 2.44 | x 3.3 | x 6.9 |" in text
+    assert "| 64 | fewer than one |" in text
+    assert "This machine: 100 µs of a message, 1.00 GB/s; 10 Gbit/s Ethernet, assumed: 50 µs" in text
+
+
+def test_the_figure_has_what_was_measured(record: dict[str, Any], tmp_path: Path) -> None:
+    figure = scale.figure(record, "scale")
+    assert [panel.title for panel in figure.panels] == ["permuted MNIST T 784, batch 100", "speech T 151, batch 20"]
+    for panel, top in zip(figure.panels, (64, 16), strict=True):
+        lines = {line.label: line for line in panel.lines}
+        assert lines["computing"].x[-1] == top
+        assert lines["adding up, this machine"].x[0] == 2
+        assert list(lines["measured (dots)"].x) == [1, 2]
+        assert lines["measured (dots)"].y[1] == pytest.approx(8.0)
+    plot.save(figure, tmp_path, ("svg",))
+    assert (tmp_path / "scale.svg").stat().st_size > 1000
+
+
+def test_the_page_shows_the_record() -> None:
+    page, record = ROOT / "docs" / "scale.md", records.read(ROOT / scale.RECORD)
+    assert records.filled(page, "scale", scale.block(record)) == page.read_bytes()
+
+
+def test_a_page_without_a_place_for_it_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(scale, "in_two_processes")
+    (tmp_path / "page.md").write_text("nothing here")
+    with pytest.raises(RecordError, match="scale:begin"):
+        scale.main(out=tmp_path / "scale.json", readme=tmp_path / "page.md")
+
+
+def test_processes_that_fail_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(TeamError, match="two processes could not be measured: nothing was said"):
+        scale.main(1, tmp_path / "scale.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_processes(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    assert scale.main(1, tmp_path / "scale.json", page, Console(width=80)) == 0
+    record = records.read(tmp_path / "scale.json")
+    found = record["measured"]
+    assert found["processes"] == 2
+    for place in found["places"].values():
+        assert all(seconds > 0 for seconds in (*place["alone"].values(), place["apart"], place["together"]))
+    assert found["places"]["speech"]["gradient_bytes"] > 4 * 1024 * 129  # those of the read-out
+    assert scale.block(record) in page.read_text()
+    assert (tmp_path / "page.svg").exists()
+
+
+def test_the_command_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = []
+
+    def in_two_processes(rounds: int) -> dict[str, Any]:
+        asked.append(rounds)
+        return measured()
+
+    monkeypatch.setattr(scale, "in_two_processes", in_two_processes)
+    with pytest.raises(SystemExit) as end:
+        app(["bench", "--scale", "--repeats", "2", "--out", str(tmp_path / "scale.json")])
+    assert end.value.code == 0
+    assert asked == [2]
+    assert "adding up takes longer than computing" in capsys.readouterr().out
