@@ -484,6 +484,18 @@ def test_curves_are_drawn_over_examples_and_over_seconds(world: list[dict[str, A
     assert [panel.title for panel in by_name["copy"].panels] == [f"T = {T}" for T in (100, 200, 300, 500, 1000, 2000)]
 
 
+def test_speech_has_curves_of_both_directions_at_every_size(world: list[dict[str, Any]]) -> None:
+    by_name = {figure.name: figure for figure in figures(EXHIBITS["timit"], gathered(world))}
+    for name, end in (("timit-curves", 30.0), ("timit-curves-seconds", 100.0)):
+        panels = {panel.title: panel for panel in by_name[name].panels}
+        assert list(panels) == [f"{way}, {H} units" for way in ("echo", "prediction") for H in (128, 256, 512, 1024, 2048)]
+        assert [line.label for line in panels["echo, 2048 units"].lines] == ["srnn"]
+        labels = ["srnn", "lstm", "gru", "urnn", "nru", "eurnn, 158 units", "rgd"]
+        assert [line.label for line in panels["prediction, 128 units"].lines] == labels
+        assert panels["echo, 128 units"].lines[0].x[-1] == pytest.approx(end)
+        assert panels["echo, 128 units"].log == ("xy" if end == 100.0 else "y")
+
+
 def test_a_panel_is_drawn_for_light_and_dark_with_ids_of_its_own(tmp_path: Path) -> None:
     lines = [Line("srnn", [1, 2], [1e-3, 1.0], band=([1e-4, 0.5], [1e-2, 2.0])), Line("other", [1, 2], [1.0, 1.0], dashed=True)]
     figure = Figure("f", "c", "a", [Panel("p", "x", "y", lines, [("guesser", 0.5)], "y")] * 2)

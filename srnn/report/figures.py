@@ -1,12 +1,14 @@
 """The figures of each exhibit, from what was recorded: as the paper draws them, and once more over seconds."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy
 
-from srnn.paper import RIVALS, Exhibit
+from srnn.paper import RIVALS, SIZES, Exhibit
 from srnn.plot import Figure, Line, Panel
+from srnn.report.claims import NEAREST
 from srnn.report.evidence import Evidence, Result, mean
 from srnn.report.tables import PRINTED, SHORT, TIMED
 
@@ -37,42 +39,45 @@ def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
 
 
 AXES = {"updates": "training steps", "examples": "training examples", "seconds": "CPU seconds, one thread", "epochs": "epochs"}
+Curves = Sequence[tuple[Panel, dict[str, Sequence[Result]]]]  # axes without lines, and the results whose curves go there
+
+
+def over_both(name: str, first: str, curves: Curves, caption: str, alt: str) -> Iterator[Figure]:
+    """The same panels over `first`, as the paper has them, and over seconds, where an axis that is to be logarithmic is so."""
+    for over in (first, "seconds"):
+        panels = []
+        for panel, found in curves:
+            lines = [curve(label, results, over) for label, results in found.items() if results and results[0].curve]
+            log = panel.log if over == "seconds" else panel.log.replace("x", "")
+            panels += [replace(panel, x=AXES[over], lines=lines, log=log)] if lines else []
+        suffix = "-seconds" if over == "seconds" else ""
+        yield Figure(name + suffix, caption.format(AXES[over]), alt.format(AXES[over]), panels)
 
 
 def memory_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
-    """Copy and adding: a panel for each length, over examples and over seconds."""
-    places = list(dict.fromkeys(x for _, x in evidence.results[exhibit.id]))
-    lines = [line for line in dict.fromkeys(line for line, _ in evidence.results[exhibit.id]) if line in (*SHOWN, OURS)]
-    for over in ("examples" if exhibit.id == "copy" else "updates", "seconds"):  # the first as the paper has it
-        panels = []
-        for T in places:
-            found = {line: evidence.results[exhibit.id].get((line, T), ()) for line in lines}
-            shown = [curve(line, results, over) for line, results in found.items() if results and results[0].curve]
-            if not shown:
-                continue
-            guesser = next(results[0].guesser for results in found.values() if results)
-            bottom = guesser / 1e4 if exhibit.id == "copy" else guesser / 200
-            panels.append(Panel(f"T = {T}", AXES[over], exhibit.metric, shown, [("guesser", guesser)], "y", bottom))
-        suffix = "-seconds" if over == "seconds" else ""
-        caption = f"{exhibit.title}, over {AXES[over]}: means of 500 updates. The band holds all seeds of SRNN."
-        alt = f"Loss over {AXES[over]} for {', '.join(lines)}, one panel for each length, with the line of a guesser."
-        yield Figure(f"{exhibit.id}{suffix}", caption, alt, panels)
+    """Copy and adding: a panel for each length."""
+    found = evidence.results[exhibit.id]
+    names = [line for line in dict.fromkeys(line for line, _ in found) if line in (*SHOWN, OURS)]
+    curves = []
+    for T in dict.fromkeys(x for _, x in found):
+        lines = {line: found.get((line, T), ()) for line in names}
+        guesser = next((results[0].guesser for results in lines.values() if results), 1.0)
+        bottom = guesser / (1e4 if exhibit.id == "copy" else 200)
+        curves.append((Panel(f"T = {T}", "", exhibit.metric, (), [("guesser", guesser)], "y", bottom), lines))
+    caption = f"{exhibit.title}, over {{}}: means of 500 updates. The band holds all seeds of SRNN."
+    alt = f"Loss over {{}} for {', '.join(names)}, one panel for each length, with the line of a guesser."
+    yield from over_both(exhibit.id, "examples" if exhibit.id == "copy" else "updates", curves, caption, alt)
 
 
 def digit_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
-    found = evidence.results[exhibit.id]
-    for over in ("epochs", "seconds"):
-        panels = []
-        for task in ("pmnist", "bigpmnist"):
-            lines = [line for line, x in found if x == task and (line in SHOWN or line.startswith(("srnn", "gru,")))]
-            shown = [curve(line, found[line, task], over) for line in lines if found[line, task][0].curve]
-            if shown:
-                log = "x" if over == "seconds" else ""
-                panels.append(Panel(SHORT[task], AXES[over], "validation accuracy, percent", shown, [("guesser", 10.0)], log))
-        suffix = "" if over == "epochs" else "-seconds"
-        caption = f"Permuted MNIST over {AXES[over]}: accuracy on the validation images. The band holds all seeds."
-        alt = f"Validation accuracy over {AXES[over]} for each network, on pMNIST and on big pMNIST."
-        yield Figure(f"psmnist{suffix}", caption, alt, panels)
+    found, curves = evidence.results[exhibit.id], []
+    for task in ("pmnist", "bigpmnist"):
+        names = [line for line, x in found if x == task and (line in SHOWN or line.startswith(("srnn", "gru,")))]
+        panel = Panel(SHORT[task], "", "validation accuracy, percent", (), [("guesser", 10.0)], "x")
+        curves.append((panel, {line: found[line, task] for line in names}))
+    caption = "Permuted MNIST over {}: accuracy on the validation images. The band holds all seeds."
+    alt = "Validation accuracy over {} for each network, on pMNIST and on big pMNIST."
+    yield from over_both("psmnist", "epochs", curves, caption, alt)
 
 
 def depth_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
@@ -121,25 +126,35 @@ def speech_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             panels.append(Panel(title, "units", exhibit.metric, shown, guides, "xy" if not direction else "x"))
     alt = "Test error over the number of units for each network, on both directions of the speech task."
     yield Figure("timit", "Speech frames: test error at the best validation epoch; the paper's numbers dotted.", alt, panels)
+    yield from speech_curves(exhibit, evidence)
+
+
+def speech_curves(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """A panel for each direction and number of units; networks of one size only stand beside the nearest."""
+    found, curves = evidence.results[exhibit.id], []
+    for direction, suffix in (("echo", ""), ("prediction", ", predict")):
+        for H in SIZES:
+            sizes = dict.fromkeys(("srnn", "lstm", "gru", "urnn", "nru"), H)
+            sizes |= {name: size for (name, size), nearest in NEAREST.items() if nearest == H}
+            lines = {
+                name if size == H else f"{name}, {size} units": found.get((f"{name}{suffix}", size), ())
+                for name, size in sizes.items()
+            }
+            curves.append((Panel(f"{direction}, {H} units", "", "validation error, dB²", log="xy"), lines))
+    alt = "Validation error over {} for each network, a panel for each direction of the task and number of units."
+    yield from over_both("timit-curves", "epochs", curves, "Speech frames over {}: error on the validation utterances.", alt)
 
 
 def label_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
-    found = evidence.results[exhibit.id]
-    for over in ("epochs", "seconds"):
-        panels = []
-        for crop in ("8x8", "16x16"):
-            for N in dict.fromkeys(x for _, x in found):
-                lines = [line for line, x in found if x == N and line.endswith(f", {crop}")]
-                shown = [curve(line.split(",")[0], found[line, N], over) for line in lines if found[line, N][0].curve]
-                if shown:
-                    log = "x" if over == "seconds" else ""
-                    guides = [("guesser", 10.0)]
-                    panels.append(Panel(f"{crop}, {N} samples", AXES[over], "accuracy, percent", shown, guides, log))
-        alt = (
-            f"Accuracy on the training samples over {AXES[over]} for each network, a panel for each crop and number of samples."
-        )
-        caption = f"Random labels learned by heart, over {AXES[over]}: accuracy on the training samples."
-        yield Figure("randomlabels" + ("-seconds" if over == "seconds" else ""), caption, alt, panels)
+    found, curves = evidence.results[exhibit.id], []
+    for crop in ("8x8", "16x16"):
+        for N in dict.fromkeys(x for _, x in found):
+            names = [line for line, x in found if x == N and line.endswith(f", {crop}")]
+            panel = Panel(f"{crop}, {N} samples", "", "accuracy, percent", (), [("guesser", 10.0)], "x")
+            curves.append((panel, {line.split(",")[0]: found[line, N] for line in names}))
+    alt = "Accuracy on the training samples over {} for each network, a panel for each crop and number of samples."
+    caption = "Random labels learned by heart, over {}: accuracy on the training samples."
+    yield from over_both("randomlabels", "epochs", curves, caption, alt)
 
 
 def gradient_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
@@ -237,19 +252,16 @@ def growth_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
 
 
 def shuffle_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
-    found = evidence.results[exhibit.id]
-    for over in ("examples", "seconds"):
-        panels = []
-        for task in ("copy", "adding"):
-            for T in dict.fromkeys(x for line, x in found if line.startswith(task)):
-                kinds = [line for line, x in found if x == T and line.startswith(task)]
-                shown = [curve(line.split(", ")[1], found[line, T], over) for line in kinds if found[line, T][0].curve]
-                guesser = found[kinds[0], T][0].guesser
-                guides = [("guesser", guesser)]
-                panels.append(Panel(f"{task}, T = {T}", AXES[over], "loss", shown, guides, "y", guesser / 1e4))
-        alt = f"Loss over {AXES[over]} with the shift, a random permutation and none, on copying memory and adding."
-        caption = f"SRNN with the shift, with a random permutation, and with none, over {AXES[over]}."
-        yield Figure("permutation" + ("-seconds" if over == "seconds" else ""), caption, alt, panels)
+    found, curves = evidence.results[exhibit.id], []
+    for task in ("copy", "adding"):
+        for T in dict.fromkeys(x for line, x in found if line.startswith(task)):
+            kinds = [line for line, x in found if x == T and line.startswith(task)]
+            guesser = found[kinds[0], T][0].guesser
+            panel = Panel(f"{task}, T = {T}", "", "loss", (), [("guesser", guesser)], "y", guesser / 1e4)
+            curves.append((panel, {line.split(", ")[1]: found[line, T] for line in kinds}))
+    alt = "Loss over {} with the shift, a random permutation and none, on copying memory and adding."
+    caption = "SRNN with the shift, with a random permutation, and with none, over {}."
+    yield from over_both("permutation", "examples", curves, caption, alt)
 
 
 BUILDERS: dict[str, Callable[[Exhibit, Evidence], Iterator[Figure]]] = {
