@@ -2,9 +2,16 @@
 
 import contextlib
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+
+
+def leftovers(path: Path) -> list[Path]:
+    """What processes that were killed while they wrote have left beside `path`."""
+    ours = re.compile(re.escape(f".{path.name}.") + r"\d+\.[0-9a-f]{8}")
+    return [beside for beside in path.parent.iterdir() if ours.fullmatch(beside.name) and beside.is_file()]
 
 
 @contextlib.contextmanager

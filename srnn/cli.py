@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 TASK, NETWORK, HOW, PLACES = "The task", "The network", "How it is trained", "Where things go"
+TRUST = "A file.py of yours that the run was begun with: what a folder names is not run unless you name it too."
 
 
 def main() -> None:
@@ -170,6 +171,7 @@ def train(
     model: Annotated[str, typer.Option(help="srnn, gru, ... (srnn info lists them), or a file.py of yours.")] = "srnn",
     recipe: Annotated[str, typer.Option(help="paper, own (of the network's paper) or ours: gives what you do not.")] = "paper",
     resume: Annotated[Path | None, typer.Option(help="A run folder to go on with; only its end may be set anew.")] = None,
+    trust: Annotated[list[Path] | None, typer.Option(help=TRUST)] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: any other setting (srnn info NETWORK); may be given again.")
     ] = None,
@@ -221,7 +223,9 @@ def train(
     ] = None,
     eval_every: Annotated[int | None, typer.Option(help="Updates between two evaluations.", rich_help_panel=HOW)] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights and data.", rich_help_panel=HOW)] = None,
-    threads: Annotated[int | None, typer.Option(help="Of torch.", rich_help_panel=HOW)] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Of torch; with torchrun shared by the processes of a machine.", rich_help_panel=HOW)
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, ...", rich_help_panel=HOW)] = None,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.", rich_help_panel=PLACES)] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/ID", rich_help_panel=PLACES)] = None,
@@ -244,9 +248,10 @@ def train(
     srnn train ./mytask.py --set length=100
     srnn train --resume runs/copy-srnn-1f0c33a9 --steps 40000[/dim]
     """
-    from srnn import lab
+    from srnn import lab, recipes
 
     lab.look_in(data)
+    recipes.trust(trust or [])
     given = _given(context, setting or [])
     if resume is not None:
         for name in ("model", "recipe", "out"):
@@ -287,7 +292,7 @@ def _settings_given(settings: list[str], given: dict[str, Any] | None = None) ->
             given[name] = value  # a word
     for name in {"mlp", "readout"} & given.keys():
         given[name] = _widths(name, str(given[name]))
-    return given | {name: None for name in ("clip", "clip_value") if given.get(name) == 0}
+    return given
 
 
 def _widths(name: str, text: str) -> tuple[int, ...]:
@@ -302,6 +307,7 @@ def _widths(name: str, text: str) -> tuple[int, ...]:
 @app.command("eval")
 def eval_(
     run: Annotated[Path, typer.Argument(help="A run folder.")],
+    trust: Annotated[list[Path] | None, typer.Option(help=TRUST)] = None,
     split: Annotated[str | None, typer.Option(help="train, val or test.", show_default="the one the task reports")] = None,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON.")] = False,
@@ -311,9 +317,10 @@ def eval_(
     [dim]srnn eval runs/pmnist-srnn-1f0c33a9
     srnn eval runs/pmnist-srnn-1f0c33a9 --split val[/dim]
     """
-    from srnn import lab
+    from srnn import lab, recipes
 
     lab.look_in(data)
+    recipes.trust(trust or [])
     found = lab.evaluate_run(run, split, Console(quiet=as_json))
     if as_json:
         typer.echo(json.dumps(found))

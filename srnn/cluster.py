@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import srnn
-from srnn.crew import Engine, News, Processes
-from srnn.errors import Interrupted, SettingError, SRNNError
+from srnn.crew import Engine, News, Processes, in_words
+from srnn.errors import Interrupted, InUseError, SettingError, SRNNError
 from srnn.recipes import from_dict
 from srnn.run import Run
 from srnn.train import train
@@ -54,9 +54,17 @@ class Ray:
 
     def begin(self, key: str, run: Run, folder: Path) -> None:
         gpus = 1 if run.device.startswith("cuda") else 0
+        self._require({"CPU": run.threads, "GPU": gpus})
         expected = {"sources": self.sources, "data": run.task.data_digest}
         task = self.task.options(num_cpus=run.threads, num_gpus=gpus, name=key)
         self.refs[task.remote(json.dumps(run.as_dict()), str(folder.resolve()), json.dumps(expected))] = key
+
+    def _require(self, needed: dict[str, int]) -> None:
+        """An error where no machine has what a run needs: Ray would wait for one, and say nothing."""
+        for name, count in needed.items():
+            most = max((node["Resources"].get(name, 0) for node in self.ray.nodes() if node["Alive"]), default=0)
+            if count > most:
+                raise SettingError(f"a run needs {count} {name}, and no machine of the cluster has more than {most:g}")
 
     def listen(self) -> list[News]:
         ready, _ = self.ray.wait(list(self.refs), timeout=0.2) if self.refs else ([], [])
@@ -67,14 +75,16 @@ class Ray:
         try:
             word, about = json.loads(self.ray.get(ref))
         except self.ray.exceptions.RayError as error:  # the process or its machine is gone, or the code is no longer ours
-            return key, "lost", f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+            return key, "lost", f"{type(error).__name__}: {str(error).strip().splitlines()[-1]}"
         return key, word, about
 
-    def stop(self) -> None:
+    def stop(self) -> list[News]:
         for ref in self.refs:
             self.ray.cancel(ref)
-        if self.refs:
-            self.ray.wait(list(self.refs), num_returns=len(self.refs), timeout=PATIENCE)
+        if not self.refs:
+            return []
+        ready, _ = self.ray.wait(list(self.refs), num_returns=len(self.refs), timeout=PATIENCE)
+        return [self._news(ref) for ref in ready]
 
     def close(self) -> None:
         self.ray.shutdown()
@@ -95,7 +105,7 @@ def _require_someone_at(address: str) -> None:
 def _task(plain: str, folder: str, expected: str) -> str:
     """One run on a machine of the cluster; what is said goes as JSON, since an exception of ours need not be known there."""
     try:
-        run, wanted = from_dict(json.loads(plain)), json.loads(expected)
+        run, wanted = from_dict(json.loads(plain), is_ours=True), json.loads(expected)
         if sources() != wanted["sources"]:
             raise SettingError(f"{os.uname().nodename} has other sources of srnn than the driver; install the same ones")
         if run.task.data_digest != wanted["data"]:
@@ -103,8 +113,12 @@ def _task(plain: str, folder: str, expected: str) -> str:
         return json.dumps(["done", train(run, Path(folder))])
     except Interrupted:
         return json.dumps(["stopped", None])
+    except InUseError as error:
+        return json.dumps(["busy", str(error)])
     except SRNNError as error:
         return json.dumps(["failed", str(error)])
+    except Exception as error:  # a fault of ours, or of a user's own task
+        return json.dumps(["failed", in_words(error)])
 
 
 def sources() -> str:

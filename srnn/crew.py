@@ -4,11 +4,13 @@ An engine is where they run: worker processes on this machine (`Processes`), or 
 run that fails, or whose process is lost, is tried again from its checkpoint; then it is recorded as failed. The others go on.
 """
 
+import json
 import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,17 +19,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from srnn import records, results
-from srnn.errors import Interrupted, SRNNError
+from srnn.errors import Interrupted, InUseError, SRNNError
 from srnn.recipes import from_dict
 from srnn.run import Run
 from srnn.train import Training, Watcher, asked_to_stop, train
 
 EVERY = 0.5  # seconds between two words of a process about its run
 TRIES = 3
+LATER = 5.0  # seconds after which a run is tried again whose folder another process holds
 FAILED = "failed.jsonl"
 
 # The id of a run, a word, and what belongs to it:
-#   at (share, update)      done record      failed why      lost why      stopped None
+#   at (share, update)      done record      failed why      lost why      busy why      stopped None
 News = tuple[str, str, Any]
 
 
@@ -38,8 +41,8 @@ class Engine(Protocol):
 
     def begin(self, key: str, run: Run, folder: Path) -> None: ...
     def listen(self) -> list[News]: ...
-    def stop(self) -> None:
-        """Lets every run write its checkpoint, and waits for that."""
+    def stop(self) -> list[News]:
+        """Lets every run write its checkpoint, waits for that, and returns their last words."""
 
     def close(self) -> None: ...
 
@@ -73,6 +76,7 @@ class Crew:
         self.runs, self.into, self.console, self.engine = runs, into, console, engine
         self.working: set[str] = set()
         self.tries: dict[str, int] = dict.fromkeys(left, 0)
+        self.not_before: dict[str, float] = {}
         self.shares: dict[str, float] = {}
         self.failed: list[str] = []
         self.stopped: list[str] = []  # by a signal that reached them before this process saw it
@@ -92,12 +96,14 @@ class Crew:
             self.tasks: dict[str, Any] = {}
             try:
                 while (self.waiting or self.working) and not asked():
-                    while self.waiting and len(self.working) < self.engine.room:
-                        self.begin()
+                    while len(self.working) < self.engine.room and (key := self.next()) is not None:
+                        self.begin(key)
                     for key, word, about in self.engine.listen():
                         self.hear(key, word, about)
                 if why := asked():
-                    self.engine.stop()
+                    for key, word, about in self.engine.stop():
+                        if word == "done":
+                            self.hear(key, word, about)
                     begun = len(self.working) + len(self.stopped)
                     way = f"{begun} runs stand at their checkpoints: the same command again goes on"
                     interrupted = Interrupted(f"stopped by {why}; {way}")
@@ -107,8 +113,12 @@ class Crew:
                 self.engine.close()
         return self.failed + [f"{key}: it was stopped, and can go on" for key in self.stopped]
 
-    def begin(self) -> None:
-        key = next(iter(self.waiting))
+    def next(self) -> str | None:
+        """The run to begin now, if there is one."""
+        now = time.monotonic()
+        return next((key for key in self.waiting if self.not_before.get(key, now) <= now), None)
+
+    def begin(self, key: str) -> None:
         run = self.waiting.pop(key)
         self.tries[key] += 1
         self.engine.begin(key, run, self.runs / key)
@@ -128,6 +138,12 @@ class Crew:
             self.stopped.append(key)
         elif word == "done":
             self.end(key, about)
+        elif word == "busy":  # whoever is at it may end it; then its record is there
+            if key not in self.not_before:
+                self._say(f"waiting: {self._name(key)}: {about}")
+            self.not_before[key] = time.monotonic() + LATER
+            self.tries[key] -= 1
+            self.waiting[key] = self.all[key]
         elif self.tries[key] < TRIES:
             self._say(f"again: {self._name(key)}: {about}")
             self.waiting[key] = self.all[key]
@@ -178,21 +194,38 @@ class Teller(Watcher):
             share = training.position.step / (training.last_step or 1)
             if training.run.cpu_minutes is not None:
                 share = max(share, training.position.cpu_seconds / 60 / training.run.cpu_minutes)
-            self.tell(("at", (share, training.position.step)))
+            self.tell(["at", (share, training.position.step)])
 
 
 def _work(line: Connection) -> None:
     """What a process does: one run after the other, each from its settings to its record, until it is given None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # between two runs; while it trains, a run sees to it
-    while (given := line.recv()) is not None:
+    while (given := _hear(line)) is not None:
         plain, folder = given
         try:
-            line.send(("done", train(from_dict(plain), folder, watchers=[Teller(line.send)])))
+            _say(line, ["done", train(from_dict(plain, is_ours=True), Path(folder), watchers=[Teller(partial(_say, line))])])
         except Interrupted:
-            line.send(("stopped", None))
+            _say(line, ["stopped", None])
             return
+        except InUseError as error:
+            _say(line, ["busy", str(error)])
         except SRNNError as error:
-            line.send(("failed", str(error)))
+            _say(line, ["failed", str(error)])
+        except Exception as error:  # a fault of ours, or of a user's own task: it must be told where it can be seen
+            _say(line, ["failed", in_words(error)])
+
+
+def in_words(error: BaseException) -> str:
+    """An error that is none of ours, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _say(line: Connection, what: Any) -> None:
+    line.send_bytes(json.dumps(what).encode())  # not `send`, which pickles
+
+
+def _hear(line: Connection) -> Any:
+    return json.loads(line.recv_bytes())
 
 
 class Worker:
@@ -218,8 +251,13 @@ class Processes:
         self.idle: list[Worker] = []
 
     def begin(self, key: str, run: Run, folder: Path) -> None:
-        worker = self.idle.pop() if self.idle else Worker(self.context)
-        worker.line.send((run.as_dict(), folder))
+        given = [run.as_dict(), str(folder)]
+        try:
+            worker = self.idle.pop() if self.idle else Worker(self.context)
+            _say(worker.line, given)
+        except OSError:  # it has ended by itself in between
+            worker = Worker(self.context)
+            _say(worker.line, given)
         self.working[key] = worker
 
     def listen(self) -> list[News]:
@@ -229,7 +267,7 @@ class Processes:
     def _news(self, key: str) -> News:
         worker = self.working[key]
         try:
-            word, about = worker.line.recv()
+            word, about = _hear(worker.line)
         except (EOFError, OSError):
             self.working.pop(key).process.join()
             return key, "lost", f"its process ended by itself, with code {worker.process.exitcode}"
@@ -239,16 +277,20 @@ class Processes:
             self.idle.append(self.working.pop(key))
         return key, word, about
 
-    def stop(self) -> None:
+    def stop(self) -> list[News]:
         for worker in self.working.values():
             worker.process.terminate()
-        for worker in self.working.values():
-            worker.process.join()
+            with suppress(OSError):
+                _say(worker.line, None)  # for one that has just finished its run, and would wait for the next
+        news: list[News] = []
+        while self.working:
+            news += self.listen()
+        return news
 
     def close(self) -> None:
         for worker in self.idle:
             with suppress(OSError):  # it may have ended by itself
-                worker.line.send(None)
+                _say(worker.line, None)
         for worker in self.working.values():  # after a fault of ours: else none is left
             worker.process.terminate()
         for worker in (*self.idle, *self.working.values()):

@@ -4,27 +4,36 @@ Every process has the same weights and makes the same updates. Of each batch it 
 up the gradients, and one process, the first, reads and writes the run's folder. Nothing is pickled on the way.
 """
 
+import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from srnn.errors import SettingError, TeamError
+from srnn.errors import SettingError, SRNNError, TeamError
 from srnn.tasks import Batch
 
 PATIENCE = timedelta(minutes=30)  # for a process that is slower than the others: the first writes checkpoints
 BEGIN, GO_ON, FINISHED = range(3)
+# The name of the argument in the torch that is here; the second is the older one.
+SYNC_BUFFERS = next(
+    name
+    for name in ("forward_sync_buffers", "broadcast_buffers")
+    if name in inspect.signature(nn.parallel.DistributedDataParallel.__init__).parameters
+)
 
 
 class Team:
     """One process alone: everything is its own, and nobody need be told."""
 
-    rank, size = 0, 1
+    rank, size, here = 0, 1, 1  # `here`: how many of them are on this machine
+    device: torch.device | None = None  # that it must use; None: as the run says
 
     @property
     def is_first(self) -> bool:
@@ -51,6 +60,7 @@ class TorchTeam(Team):
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.rank, self.size = device, distributed.get_rank(), distributed.get_world_size()
+        self.here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
     def part(self, batch: Batch) -> tuple[Batch, bool]:
         rows = slice(self.rank, None, self.size)  # not a block: rows of speech are sorted by length
@@ -59,7 +69,9 @@ class TorchTeam(Team):
         return Batch(batch.input[rows], batch.target[rows], None if batch.lengths is None else batch.lengths[rows]), here
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        return nn.parallel.DistributedDataParallel(model)
+        if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+            raise SettingError("a batch norm cannot be shared by processes: each would see its own rows; use one process")
+        return nn.parallel.DistributedDataParallel(model, **{SYNC_BUFFERS: False})  # type: ignore[arg-type]  # none changes
 
     def add(self, *values: float) -> list[float]:
         summed = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -112,13 +124,30 @@ def check(batch_size: int, team: Team) -> None:
         raise SettingError(f"a batch of {batch_size} cannot be shared by {team.size} processes; give a larger --batch-size")
 
 
+def default_threads() -> int:
+    """As many as torch takes by itself. torchrun allows each process one, so there it is one for each core that may be used:
+    the same command then is the same run, whether one process makes it or several."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ or not hasattr(os, "sched_getaffinity"):
+        return torch.get_num_threads()
+    cores = set()
+    for number in os.sched_getaffinity(0):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list")
+        cores.add(siblings.read_text() if siblings.exists() else str(number))
+    return len(cores)
+
+
 @contextmanager
 def lost_ones(about: str = "") -> Iterator[None]:
     """An error of torch.distributed as one of ours: it is raised here when another process has ended."""
     try:
         yield
     except RuntimeError as error:
+        if isinstance(error, SRNNError):
+            raise
         words = ("gloo", "nccl", "connection", "processgroup", "timed out", "store")
         if isinstance(error, distributed.DistError) or any(word in str(error).lower() for word in words):
-            raise TeamError(f"another process of this run has ended; {about or 'the same command again goes on'}") from None
+            said = " ".join(str(error).split())[:200]
+            raise TeamError(
+                f"another process of this run has ended; {about or 'the same command again goes on'} ({said})"
+            ) from None
         raise

@@ -55,6 +55,10 @@ class StorageError(SRNNError, OSError):
     """A folder or a file that cannot be written, or that another process holds."""
 
 
+class InUseError(StorageError):
+    """A run folder that another process works in: with time it may be free."""
+
+
 class RecordError(SRNNError, ValueError):
     """A record, a checkpoint or a run folder that is damaged, or made with other settings."""
 

@@ -13,6 +13,7 @@ Lines are added to metrics.jsonl; the other files are replaced in one step.
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -25,7 +26,8 @@ import safetensors.torch
 from torch import Tensor
 
 from srnn import records
-from srnn.errors import RecordError, StorageError
+from srnn.atomic import leftovers
+from srnn.errors import InUseError, RecordError, StorageError
 
 Tensors = dict[str, Tensor]
 
@@ -37,10 +39,22 @@ class RunFolder:
         self.path = path
         self.run, self.metrics, self.record = path / "run.json", path / "metrics.jsonl", path / "record.json"
         self.checkpoint, self.model = path / "checkpoint.safetensors", path / "model.safetensors"
+        self.files = (self.run, self.metrics, self.record, self.checkpoint, self.model)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """While one process works in a folder no other may; the lock goes with the process, however it ends."""
+        lock = self._lock()
+        try:
+            for left in itertools.chain.from_iterable(map(leftovers, self.files)):
+                left.unlink()
+            yield
+        finally:
+            if os.listdir(self.path) == ["lock"]:  # nothing was begun
+                shutil.rmtree(self.path, ignore_errors=True)
+            os.close(lock)
+
+    def _lock(self) -> int:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -50,15 +64,12 @@ class RunFolder:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise StorageError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
-        try:
-            for left in self.path.glob(".*"):  # by a process that was killed while it wrote
-                left.unlink()
-            yield
-        finally:
-            if os.listdir(self.path) == ["lock"]:  # nothing was begun
-                shutil.rmtree(self.path, ignore_errors=True)
-            os.close(lock)
+            raise InUseError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(lock), os.stat(self.path / "lock")):
+                return lock
+        os.close(lock)  # whoever held it has taken the folder away in between
+        return self._lock()
 
     def append_metrics(self, entry: dict[str, Any]) -> None:
         """Adds a line; a run that goes on from an older checkpoint first cuts off what it will write again."""
@@ -100,7 +111,7 @@ class RunFolder:
 
     def begin_anew(self) -> None:
         """Forgets the run."""
-        for path in (self.run, self.metrics, self.record, self.checkpoint, self.model):
+        for path in self.files:
             path.unlink(missing_ok=True)
 
     def forget_end(self) -> None:
@@ -115,7 +126,7 @@ class RunFolder:
             return [json.loads(line) for line in self.metrics.read_bytes().splitlines()]
         except OSError as error:
             raise RecordError(f"{self.metrics} cannot be read: {error.strerror}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RecordError(f"{self.metrics} is damaged: {error}") from error
 
 

@@ -34,7 +34,7 @@ def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, An
     if resume is None:
         if task is None:
             raise SettingError(f"name a task ({', '.join(sorted(recipes.TASKS))}, or a file.py), or a run with --resume")
-        return recipes.make_run(task, model, recipe, **{"threads": torch.get_num_threads(), **given})
+        return recipes.make_run(task, model, recipe, **{"threads": distributed.default_threads(), **given})
     if task is not None or given.keys() - set(LIMITS):
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in given.keys() - set(LIMITS)) or "a task"
         allowed = ", ".join(f"--{name}" for name in LIMITS)
@@ -61,9 +61,8 @@ def train_run(
         _say(console, display.describe(run.as_dict()))
         _say(console, f"run folder: {path}" + (f", {team.size} processes" if team.size > 1 else ""))
         collected = into / f"{run.task.name}.jsonl"
-        records.make_room(collected)  # to fail now, and not after hours
         shown = display.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
-        record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team)
+        record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
         records.collect(collected, record)
         _say(console, summary(record, path))
         _say(console, f"record: {collected}")

@@ -11,7 +11,7 @@ and for all (in `own` the network goes before the task); what nobody says is a d
 import hashlib
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +33,13 @@ TASKS: dict[str, type[Task]] = {kind.name: kind for kind in (Adding, BigPMNIST, 
 
 Kind = TypeVar("Kind", bound=Task | Network)
 
+named_files: set[str] = set()  # by the user, on this command line: no other file is run, whatever a record says
+
+
+def trust(files: Iterable[Path]) -> None:
+    """Lets runs that were begun with these files be read again."""
+    named_files.update(str(path.resolve()) for path in files)
+
 
 def task_kind(name: str) -> type[Task]:
     """A task by its name, or by the path of a Python file that defines one."""
@@ -53,7 +60,7 @@ def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Ru
     for name in given:
         if not any(name in known for known in names):
             raise SettingError(f"neither the task {kinds[0].name} nor the network {kinds[1].name} has a setting {name!r}")
-    given = _typed(given)
+    given = _typed(given) | {name: None for name in ("clip", "clip_value") if given.get(name) == 0}
     for kind in (*kinds, Run):
         _check_types(kind, given)
     settings = _recipe(*kinds, recipe) | given
@@ -67,9 +74,11 @@ def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Ru
     return Run(task=kinds[0](**of_task), network=kinds[1](**of_network), recipe=recipe, **of_run)
 
 
-def from_dict(plain: Mapping[str, Any]) -> Run:
-    """The run that `Run.as_dict` wrote."""
+def from_dict(plain: Mapping[str, Any], *, is_ours: bool = False) -> Run:
+    """The run that `Run.as_dict` wrote. `is_ours`: by the process that began this one, so a user's file in it is trusted."""
     try:
+        if is_ours:
+            trust(Path(plain[part]["path"]) for part in ("task", "network") if plain[part].get("path"))
         settings = dict(plain)
         task, network = (
             _rebuild(dict(settings.pop(key)), find) for key, find in (("task", task_kind), ("network", network_kind))
@@ -95,6 +104,8 @@ def _recipe(task: type[Task], network: type[Network], recipe: str) -> dict[str, 
 
 def _rebuild(plain: dict[str, Any], find: Any) -> Any:
     name, path, sha256 = plain.pop("name"), plain.pop("path", None), plain.pop("sha256", None)
+    if path is not None and path not in named_files:
+        raise RecordError(f"it was begun with {path}, a program; if that is yours, say so: --trust {path}")
     if path is not None and hashlib.sha256(_read(Path(path))).hexdigest() != sha256:  # before anything of it is run
         raise RecordError(f"{path} is no longer the file that the run was begun with; begin a new run")
     return find(path or name)(**_typed(plain))
@@ -137,6 +148,7 @@ def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
     """The one subclass of Task or Network that a user's file defines, with the file's path and content noted in it."""
     path = Path(name).resolve()
     source = _read(path)
+    trust([path])
     digest = hashlib.sha256(source).hexdigest()
     # One module for each path and content: what a class says of its file stays true when there is a copy of it elsewhere.
     module_name = f"srnn_user_{hashlib.sha256(str(path).encode() + source).hexdigest()[:16]}"

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,10 @@ def signed(record: dict[str, Any]) -> dict[str, Any]:
 
 def is_altered(record: dict[str, Any]) -> bool:
     """Whether a record does not fit its digest, or has lost it."""
-    return record.get("sha256") != _digest(record)
+    try:
+        return record.get("sha256") != _digest(record)
+    except RecursionError:  # nested deeper than anything of ours
+        return True
 
 
 def _unsigned(record: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +81,7 @@ def read(path: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RecordError(f"there is no record to read at {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
     if not isinstance(record, dict):
         raise RecordError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
@@ -104,6 +108,7 @@ def make_room(path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()
+        tempfile.TemporaryFile(dir=path.parent).close()  # the lock may be there, and the folder read-only
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}; give another --results") from error
     return lock
@@ -117,7 +122,7 @@ def collect(path: Path, record: dict[str, Any]) -> None:
     with make_room(path).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = path.read_bytes().splitlines() if path.exists() else []
-        kept: dict[Any, bytes] = {(_parsed(line) or {}).get("id", number): line for number, line in enumerate(lines)}
+        kept: dict[Any, bytes] = {_id(line) or number: line for number, line in enumerate(lines)}
         kept[record["id"]] = json.dumps(signed(record), allow_nan=False).encode()
         replace(path, b"".join(line + b"\n" for line in kept.values()))
 
@@ -129,7 +134,7 @@ def remove(path: Path, name: str) -> None:
     with make_room(path).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = path.read_bytes().splitlines()
-        kept = [line for line in lines if (_parsed(line) or {}).get("id") != name]
+        kept = [line for line in lines if _id(line) != name]
         if not kept:
             path.unlink()
         elif kept != lines:
@@ -145,7 +150,7 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     found, faults = [], []
     for number, line in enumerate(lines, start=1):
         record = _parsed(line)
-        if record is None or not {"kind", "id"} <= record.keys():
+        if record is None or "kind" not in record or not isinstance(record.get("id"), str):
             faults.append(f"{path}:{number} is damaged: it must be a record, one JSON object; it is left out")
         elif record.get("format", 1) != FORMAT:
             theirs = f"format {record['format']}, and this srnn reads format {FORMAT}"
@@ -168,9 +173,15 @@ def read_all(path: Path) -> list[dict[str, Any]]:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _id(line: bytes) -> str | None:
+    """The id of the record on a line; None where it holds none."""
+    found = (_parsed(line) or {}).get("id")
+    return found if isinstance(found, str) else None
 
 
 def _cpu_model() -> str:

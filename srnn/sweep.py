@@ -58,14 +58,18 @@ def sweep(
     failed = crew.Crew(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []
     found = [record for key, record in crew.recorded(into).items() if key in runs]
     if found:
-        console.print(results.table(sorted(found, key=_order), in_order=True))
+        ordered = sorted(found, key=lambda record: _order(record, runs[record["id"]]))
+        console.print(results.table(ordered, in_order=True))
+        if any(record["selection"] for record in found):
+            console.print("In the order of their validation scores; shown are those of the split that is reported.")
     return failed
 
 
-def _order(record: Mapping[str, Any]) -> float:
-    """The best first: a high accuracy, or a low loss; what diverged last."""
+def _order(record: Mapping[str, Any], run: Run) -> float:
+    """The best first, on validation data where there are such, so that nothing is chosen on test data; what diverged last."""
     if record["status"] != "finished":
         return float("inf")
-    if record["result"]:
-        return -record["result"]["value"] if record["result"]["metric"] == "accuracy" else record["result"]["value"]
-    return record["training"]["lowest"]
+    if record["result"] is None:
+        return record["training"]["lowest"]
+    score = record["selection"]["score"] if record["selection"] else record["result"]["value"]
+    return -score if run.task.higher_is_better else score

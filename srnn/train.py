@@ -5,12 +5,13 @@ and a run that is killed anywhere and continued ends with the very bits of one t
 """
 
 import itertools
+import json
 import math
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 
 from srnn import distributed, models, optimizers, records
 from srnn.distributed import ALONE, BEGIN, FINISHED, GO_ON, Team, TorchTeam
-from srnn.errors import DivergedError, Interrupted, RecordError, SettingError
+from srnn.errors import DivergedError, Interrupted, RecordError, SettingError, TeamError
 from srnn.folder import RunFolder, Tensors, parse_tensors, save_tensors
 from srnn.recipes import from_dict
 from srnn.run import LIMITS, Run
@@ -61,11 +62,18 @@ class Watcher:
 
 
 def train(
-    run: Run, folder: Path, *, checkpoint_every: float = 30.0, watchers: Sequence[Watcher] = (), team: Team = ALONE
+    run: Run,
+    folder: Path,
+    *,
+    checkpoint_every: float = 30.0,
+    watchers: Sequence[Watcher] = (),
+    team: Team = ALONE,
+    into: Path | None = None,
 ) -> dict[str, Any]:
     """Runs, or goes on with what stands in the folder, to the end; returns the record. `checkpoint_every` is in seconds.
 
-    Of a team the first process does so, the others follow it: they leave the folder alone, and return nothing.
+    `into` is a file that the record is to go to: whether it can is seen before anything is run. Of a team the first does
+    all that, the others follow it: they leave the folder alone, and return nothing.
     """
     distributed.check(run.batch_size, team)
     place = RunFolder(folder)
@@ -73,6 +81,8 @@ def train(
         return _follow(run, place, team)
     told = False
     try:
+        if into is not None:
+            records.make_room(into)
         with place.held():
             same = _is_same_run(place, run)
             if same and place.record.exists():
@@ -83,7 +93,10 @@ def train(
             if not same:
                 records.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **training.environment})
             place.forget_end()
-            team.announce(BEGIN if content is None else GO_ON, content or b"")
+            with distributed.lost_ones():
+                team.announce(
+                    BEGIN if content is None else GO_ON, json.dumps(run.as_dict()).encode() + b"\n" + (content or b"")
+                )
             told = True
             try:
                 with asked_to_stop() as asked:
@@ -93,14 +106,21 @@ def train(
                     watcher.end()
     finally:
         if not told:  # it was finished, or something was wrong, and that is said here
-            team.announce(FINISHED)
+            with suppress(TeamError), distributed.lost_ones():
+                team.announce(FINISHED)
 
 
 def _follow(run: Run, place: RunFolder, team: TorchTeam) -> dict[str, Any]:
     """The part of a process that is not the first."""
-    code, content = team.hear()
+    with distributed.lost_ones():
+        code, content = team.hear()
     if code != FINISHED:
-        training = Training(run, place, math.inf, (), team, content if code == GO_ON else None)
+        plain, _, checkpoint = content.partition(b"\n")
+        theirs = json.loads(plain)
+        run = replace(run, threads=theirs["threads"])  # a default that hangs on the machine
+        if run.as_dict() != theirs:
+            raise SettingError("the processes of a run must be given the same settings; the first has others than this one")
+        training = Training(run, place, math.inf, (), team, checkpoint if code == GO_ON else None)
         with asked_to_stop() as asked:
             training.to_the_end(asked)
     return {}
@@ -144,10 +164,10 @@ class Training:
         checkpoint: bytes | None = None,
     ) -> None:
         """`checkpoint` is the content of such a file, to go on from."""
-        torch.set_num_threads(run.threads)
+        torch.set_num_threads(max(1, run.threads // team.here))
         self.team = team
         self.run, self.place, self.checkpoint_every, self.watchers = run, place, checkpoint_every, watchers
-        self.task, self.device = run.task, _device(run.device)
+        self.task, self.device = run.task, team.device or _device(run.device)
         self.model = make_model(run).to(self.device)
         self.wrapped: nn.Module = self.model
         groups = list(run.network.groups(self.model.rnn))
@@ -173,11 +193,13 @@ class Training:
         if team.size not in self.position.processes[-1:]:
             self.position.processes.append(team.size)
         self._clock, self._cpu_clock = time.monotonic(), time.process_time()
+        self.used = list(self._clocks())  # by the first process: all must end at the same update
 
     def to_the_end(self, asked: Callable[[], str | None]) -> dict[str, Any]:
         """Updates until a limit is reached, a signal asks to stop, or a number is no longer finite."""
         self._tell("begin")
-        with distributed.lost_ones(f"the checkpoint in {self.place.path} is good: the same command again goes on"):
+        guarded = distributed.lost_ones("the same command again goes on from the last checkpoint")
+        with guarded if self.team.size > 1 else nullcontext():
             self.wrapped = self.team.wrap(self.model)
             try:
                 ended_by = self._work(asked)
@@ -194,7 +216,8 @@ class Training:
         while (ended_by := self._ending()) is None:
             loss, size = self._forward()
             stop = asked()
-            value, stops = self.team.add(loss.item(), float(stop is not None))
+            clocks = self._clocks() if self.team.is_first else (0.0, 0.0)
+            value, stops, *self.used = self.team.add(loss.item(), float(stop is not None), *clocks)
             if not math.isfinite(value):
                 raise DivergedError("a loss that is not finite")
             if stops or time.monotonic() - saved >= self.checkpoint_every:  # of weights that have just given a finite loss
@@ -210,10 +233,8 @@ class Training:
             if self.position.step % self.entry_every == 0:
                 self._add_entry()
             self._tick()
-            if self.run.minutes is not None or self.run.cpu_minutes is not None:
-                # By the clock of the first: all must end at the same update.
-                clocks = (self.position.seconds, self.position.cpu_seconds) if self.team.is_first else (0.0, 0.0)
-                self.position.seconds, self.position.cpu_seconds = self.team.add(*clocks)
+            if self.team.size == 1:
+                self.used = list(self._clocks())
             self._tell("update")
         return ended_by
 
@@ -266,10 +287,10 @@ class Training:
         run, position = self.run, self.position
         if position.step == self.last_step:
             return "steps" if position.step == run.steps else "epochs"
-        if run.minutes is not None and position.seconds >= 60 * run.minutes:
-            return "minutes"
-        if run.cpu_minutes is not None and position.cpu_seconds >= 60 * run.cpu_minutes:
-            return "cpu_minutes"
+        for name, seconds in zip(("minutes", "cpu_minutes"), self.used, strict=True):
+            limit = getattr(run, name)
+            if limit is not None and seconds >= 60 * limit:
+                return name
         if run.stop_below is not None and len(position.recent) == WINDOW and sum(position.recent) / WINDOW < run.stop_below:
             return "stop_below"
         if position.ceiling_reached:
@@ -375,8 +396,11 @@ class Training:
     def _tick(self) -> None:
         clock, cpu_clock = time.monotonic(), time.process_time()
         self.position.seconds += max(0.0, clock - self._clock)  # a clock may be set back
-        self.position.cpu_seconds += max(0.0, cpu_clock - self._cpu_clock)
+        self.position.cpu_seconds += max(0.0, cpu_clock - self._cpu_clock) * self.team.size  # all of them are as busy
         self._clock, self._cpu_clock = clock, cpu_clock
+
+    def _clocks(self) -> tuple[float, float]:
+        return self.position.seconds, self.position.cpu_seconds
 
     def _tell(self, what: str, *about: Any) -> None:
         for watcher in self.watchers:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from srnn.run import Run
 from srnn.train import Training
 
 QUICK = Plan("quick")
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(autouse=True)
@@ -179,6 +181,82 @@ def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path)
     assert all(entries > 0 for entries in begun.values())
 
 
+SLOW = (
+    (EXAMPLES / "parity.py")
+    .read_text()
+    .replace(
+        '        """A thousand sequences to test on."""',
+        "        import time; open('scoring', 'w').close(); time.sleep(2)",
+    )
+)
+
+
+def test_what_is_just_being_scored_when_it_stops_is_recorded(tmp_path: Path, console: Console) -> None:
+    """A run that has made its updates does not see a signal any more: it ends, and nobody may wait for the other."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    run = make_run(str(tmp_path / "slow.py"), "srnn", steps=2, hidden_size=8)
+
+    class Stopped(Processes):
+        def listen(self) -> list[News]:
+            if (tmp_path / "scoring").exists():
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().listen()
+
+    left = {run.id: run}
+    with pytest.raises(Interrupted, match="0 runs stand at their checkpoints"):
+        Crew(left, {run.id: 1.0}, tmp_path / "runs", tmp_path / "results", console, Stopped(1)).work()
+    assert ids(tmp_path / "results") == [run.id]
+
+
+def test_a_fault_in_a_users_task_is_told_with_its_cause(tmp_path: Path, console: Console) -> None:
+    faulty = SLOW.replace("time.sleep(2)", "raise LookupError('no such thing')")
+    (tmp_path / "faulty.py").write_text(faulty)
+    run = make_run(str(tmp_path / "faulty.py"), "srnn", steps=2, hidden_size=8)
+    failed = crew([run], tmp_path, console).work()
+    assert len(failed) == 1
+    assert failed[0].endswith("LookupError: no such thing")
+    assert records.read_all(tmp_path / "results" / "failed.jsonl")[0]["error"] == "LookupError: no such thing"
+
+
+def test_a_folder_that_another_process_holds_is_waited_for(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew_module, "LATER", 0.05)
+    busy, good = small(seed=1), small(seed=2)
+    refused = 0
+
+    class Patient(Processes):
+        def listen(self) -> list[News]:
+            nonlocal refused
+            news = super().listen()
+            refused += sum(word == "busy" for _, word, _ in news)
+            if refused == 5:
+                held.close()
+            return news
+
+    held = ExitStack()
+    held.enter_context(RunFolder(tmp_path / "runs" / busy.id).held())
+    left = {run.id: run for run in (busy, good)}
+    assert Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Patient(1)).work() == []
+    assert refused >= 5  # more often than a run that fails is tried
+    assert ids(tmp_path / "results") == [good.id, busy.id]
+    assert said(console).count("waiting: ") == 1
+    assert "is in use by another process" in said(console)
+
+
+def test_a_process_that_ended_between_two_runs_is_replaced(tmp_path: Path, console: Console) -> None:
+    class Hasty(Processes):
+        def begin(self, key: str, run: Run, folder: Path) -> None:
+            for worker in self.idle:
+                worker.process.kill()
+                worker.process.join()
+            super().begin(key, run, folder)
+
+    left = {run.id: run for run in (small(seed=1), small(seed=2))}
+    assert Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Hasty(1)).work() == []
+    assert "again: " not in said(console)
+
+
 def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "pace", lambda run, slow: 0.5)
     runs = {
@@ -254,14 +332,16 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     newer = b'{"kind": "run", "id": "b", "format": 2}'
     good = records.signed({"kind": "run", "id": "a"})
     altered = json.dumps(good | {"kind": "measurement"}).encode()
-    path.write_bytes(b"\n".join([json.dumps(good).encode(), damaged, newer, altered, b""]))
+    lines = [json.dumps(good).encode(), damaged, newer, altered]
+    odd = [b'{"kind": "run", "id": 0}', b'{"kind": "run", "id": []}', b"[" * 200_000, b'{"a": ' * 100_000]
+    path.write_bytes(b"\n".join([*lines, *odd, b""]))
     assert crew_module.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
     assert "copy.jsonl:4 is altered" in said(console)
     assert "copy.jsonl:2 is damaged" in said(console)
     assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
     records.collect(path, {"kind": "run", "id": "a", "new": True})
     newest = records.signed({"kind": "run", "id": "a", "new": True})
-    assert path.read_bytes().splitlines() == [json.dumps(newest).encode(), damaged, newer]
+    assert path.read_bytes().splitlines() == [json.dumps(newest).encode(), damaged, newer, *odd]
     with pytest.raises(RecordError, match=r"copy.jsonl:2 is damaged.*copy.jsonl:3 is of another version"):
         records.read_all(path)
 

@@ -1,8 +1,11 @@
 """What must not be in the sources, and what must not come through from files that others wrote."""
 
 import ast
+import hashlib
 import io
 import json
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from srnn import data, records, report
 from srnn.data import mnist
 from srnn.errors import DataError, SRNNError
 from srnn.paper import EXHIBITS, Plan
-from srnn.recipes import from_dict, make_run
+from srnn.recipes import from_dict, make_run, trust
 from srnn.train import train
 
 ROOT = Path(__file__).parents[1]
@@ -98,15 +101,35 @@ def test_the_report_escapes_what_comes_from_records(tmp_path: Path) -> None:
 
 
 def test_a_record_cannot_bring_code_with_it(tmp_path: Path) -> None:
-    """A path in a record is of a user's own file: it is run only when its content is the one that was noted."""
+    """A path in a record is that of a user's own file: it is run only when the user names it too, and it has not changed."""
     mark = tmp_path / "ran"
     program = tmp_path / "evil.py"
     program.write_text(f"open({str(mark)!r}, 'w')")
     plain = make_run("copy", "srnn").as_dict()
-    plain["task"] = {"name": "evil", "path": str(program), "sha256": "0" * 64}
-    with pytest.raises(SRNNError, match="is no longer the file that the run was begun with"):
+    plain["task"] = {"name": "evil", "path": str(program), "sha256": hashlib.sha256(program.read_bytes()).hexdigest()}
+    with pytest.raises(SRNNError, match=r"a program; if that is yours, say so: --trust .*evil\.py"):
         from_dict(plain)
+    trust([program])
+    with pytest.raises(SRNNError, match="is no longer the file that the run was begun with"):
+        from_dict(plain | {"task": plain["task"] | {"sha256": "0" * 64}})
     assert not mark.exists()
+
+
+def test_a_folder_that_somebody_sent_runs_nothing(tmp_path: Path) -> None:
+    mark, program = tmp_path / "ran", tmp_path / "evil.py"
+    program.write_text((ROOT / "examples" / "parity.py").read_text() + f"\nopen({str(mark)!r}, 'w').close()\n")
+    train(make_run(str(program), "srnn", steps=1), tmp_path / "run")
+    mark.unlink()
+    for words in (["eval", "run"], ["train", "--resume", "run", "--steps", "2"]):
+        command = [sys.executable, "-m", "srnn", *words]
+        refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert refused.returncode == 1
+        assert refused.stderr.count("\n") == 1
+        assert "if that is yours, say so: --trust" in refused.stderr
+        assert not mark.exists()
+        trusted = subprocess.run([*command, "--trust", "evil.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert trusted.returncode == 0, trusted.stderr
+        mark.unlink()
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc/passwd", "evil\0", "a/../../b", ""])

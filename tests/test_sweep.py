@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from srnn import cli, sweep
 from srnn.errors import SettingError
+from srnn.recipes import make_run
 
 
 def test_a_grid_is_all_combinations() -> None:
@@ -56,6 +57,20 @@ def test_a_sweep_is_made_once_and_shown_with_the_best_first(tmp_path: Path, monk
     monkeypatch.delattr("srnn.crew.Crew")
     assert sweep.sweep(runs, console) == []
     assert "2 runs, 2 of them recorded" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_what_is_best_is_decided_on_validation_data() -> None:
+    speech, digits = make_run("speech", "srnn"), make_run("pmnist", "srnn")
+    record = {"status": "finished", "training": {"lowest": 9.0}, "selection": {"score": 3.0}, "result": {"value": 1.0}}
+    assert (sweep._order(record, speech), sweep._order(record, digits)) == (3.0, -3.0)
+    assert sweep._order(record | {"selection": None}, speech) == 1.0
+    assert sweep._order(record | {"result": None}, speech) == 9.0
+    assert sweep._order(record | {"status": "diverged"}, speech) == float("inf")
+
+
+def test_a_grid_may_turn_clipping_off() -> None:
+    (run,) = sweep.runs_of("pmnist", "srnn", "paper", {}, ["clip=0"]).values()
+    assert run.clip is None
 
 
 def test_the_command_line_takes_grids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,11 @@
 """Runs: equal ones give equal curves, stopped ones go on, and whatever goes wrong is one clear error with nothing lost."""
 
+import fcntl
 import json
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import torch
 
 from srnn import data, kernels, lab, records, train
 from srnn.data import mnist
-from srnn.errors import RecordError, SettingError, SRNNError, StorageError
+from srnn.errors import InUseError, RecordError, SettingError, SRNNError, StorageError
 from srnn.folder import RunFolder, load_tensors
 from srnn.recipes import from_dict, make_run
 from srnn.run import Run
@@ -323,6 +325,33 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         train.train(copy_run(), tmp_path / "file" / "run")
 
 
+def test_what_is_not_ours_in_a_folder_stays(tmp_path: Path) -> None:
+    ours = [".checkpoint.safetensors.123.0123abcd", ".record.json.7.deadbeef"]
+    theirs = [".bashrc", ".gitignore", ".checkpoint.safetensors", ".record.json.bak", ".run.json.12.x"]
+    for name in (*ours, *theirs):
+        (tmp_path / name).write_text("")
+    (tmp_path / ".git").mkdir()
+    train.train(copy_run(), tmp_path)
+    assert {path.name for path in tmp_path.glob(".*")} == {*theirs, ".git"}
+
+
+def test_a_lock_whose_folder_was_taken_away_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process may take the empty folder away between the opening of the lock and its locking."""
+    folder, real, taken = tmp_path / "run", fcntl.flock, list[int]()
+
+    def flock(lock: int, how: int) -> None:
+        if not taken:
+            taken.append(lock)
+            shutil.rmtree(folder)
+        real(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with RunFolder(folder).held():
+        assert taken
+        with pytest.raises(InUseError), RunFolder(folder).held():
+            pass
+
+
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     with RunFolder(tmp_path).held(), pytest.raises(StorageError, match="in use by another process"):
         train.train(copy_run(), tmp_path)
@@ -411,7 +440,7 @@ def test_a_run_does_not_go_on_with_another_backend(tmp_path: Path, monkeypatch: 
 
 def test_what_a_killed_process_left_half_written_goes_away(tmp_path: Path) -> None:
     stop_after(3, copy_run(), tmp_path)
-    (tmp_path / ".checkpoint.safetensors.1.ab").write_bytes(b"half")
+    (tmp_path / ".checkpoint.safetensors.1.0123abcd").write_bytes(b"half")
     train.train(copy_run(), tmp_path)
     assert not list(tmp_path.glob(".*"))
 
