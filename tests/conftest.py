@@ -1,19 +1,26 @@
-"""What all tests share: one seed, one thread, and the kernel when $SRNN_REQUIRE asks for it."""
+"""What all tests share: one seed, one thread, and what $SRNN_REQUIRE asks for."""
 
+import importlib.util
 import os
 from collections.abc import Iterator
 
 import pytest
 import torch
 
+from srnn import data
 from srnn.kernels import native
 
 
 def pytest_sessionstart() -> None:
-    """SRNN_REQUIRE=native makes a missing kernel an error where tests would otherwise leave it out."""
-    reason = native.load_error()
-    if "native" in os.environ.get("SRNN_REQUIRE", "").split(",") and reason is not None:
-        pytest.exit(f"SRNN_REQUIRE=native, and the native backend is not available: {reason}", returncode=1)
+    """SRNN_REQUIRE=native,ray,mnist makes an error of what is missing, where tests would otherwise be left out."""
+    missing = {
+        "native": native.load_error(),
+        "ray": None if importlib.util.find_spec("ray") else "it is not installed",
+        "mnist": None if data.is_here("mnist") else "`srnn data` says how to get it",
+    }
+    for name in os.environ.get("SRNN_REQUIRE", "").split(","):
+        if (reason := missing.get(name)) is not None:
+            pytest.exit(f"SRNN_REQUIRE={name}, and it is not available: {reason}", returncode=1)
 
 
 @pytest.fixture(autouse=True)

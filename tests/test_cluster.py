@@ -18,6 +18,7 @@ from srnn import cluster, records
 from srnn.cluster import Ray
 from srnn.crew import Crew, News
 from srnn.errors import SettingError
+from srnn.folder import RunFolder
 from srnn.recipes import make_run
 from srnn.run import Run
 
@@ -169,6 +170,28 @@ def test_a_task_checks_sources_and_data(monkeypatch: pytest.MonkeyPatch) -> None
         assert word == "failed"
         assert said in why
     assert not Path("runs/wrong").exists()
+
+
+def test_a_task_tells_why_it_could_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, right = json.dumps(small().as_dict()), json.dumps({"sources": cluster.sources(), "data": None})
+    with RunFolder(Path("runs/held")).held():
+        word, why = json.loads(cluster._task(plain, "runs/held", right))
+    assert word == "busy"
+    assert "is in use by another process" in why
+
+    def broken(run: Run, folder: Path) -> Any:
+        raise LookupError("no such thing")
+
+    monkeypatch.setattr(cluster, "train", broken)
+    assert json.loads(cluster._task(plain, "runs/new", right)) == ["failed", "LookupError: no such thing"]
+
+
+@pytest.mark.slow
+def test_a_run_that_no_machine_can_hold_is_told() -> None:
+    engine = Ray(jobs=1)
+    with pytest.raises(SettingError, match="a run needs 4 CPU, and no machine of the cluster has more than 1"):
+        engine.begin("key", small(threads=4), Path("runs/x"))
+    assert engine.refs == {}
 
 
 def test_without_ray_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,7 +138,7 @@ def test_a_process_that_dies_ends_the_others_and_the_checkpoint_is_good(rank: in
     assert len(told) <= 1
     assert all("another process of this run has ended; the same command again goes on from the last" in line for line in told)
     assert f"exitcode  : -9 (pid: {victim})" in out
-    assert "most recent call last" not in out.split("torch.distributed.elastic")[0]
+    assert "srnn/train.py" not in out  # no traceback of ours
     place = RunFolder(tmp_path / "run")
     at = len(losses(tmp_path / "run"))
     run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=max(100, at + 100))
@@ -174,7 +174,8 @@ def test_ctrl_c_stops_all_of_them(tmp_path: Path) -> None:
     wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out = finished(process, 60)
-    assert "stopped by Ctrl-C after update" in out
+    # Which of the two, depends on whom torchrun has told first.
+    assert out.count("srnn: stopped by Ctrl-C after update") + out.count("srnn: stopped by a signal to another process") == 1
     at = len(losses(tmp_path / "run"))
     run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=at + 100)
     assert train(run, tmp_path / "run")["updates"] == at + 100

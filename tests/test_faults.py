@@ -4,15 +4,18 @@ Run by `make faults`. Each counts what it tried and what was survived; the table
 """
 
 import errno
+import hashlib
 import io
 import json
 import math
 import multiprocessing
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,7 +33,7 @@ from rich.console import Console
 
 from srnn import records, report, train
 from srnn.data import corpus, mnist, speech
-from srnn.errors import RecordError, SRNNError, StorageError
+from srnn.errors import DataError, RecordError, SRNNError, StorageError
 from srnn.folder import RunFolder, load_tensors, save_tensors
 from srnn.kernels import shuffle_scan
 from srnn.paper import Plan
@@ -132,6 +135,7 @@ def test_a_reproduction_with_two_jobs_is_killed_anywhere(tmp_path: Path) -> None
             quiet: Any = {"stdout": subprocess.DEVNULL, "start_new_session": True}
             process = subprocess.Popen([sys.executable, "program.py"], cwd=folder, **quiet)
             time.sleep(rng.random() * 12)
+            assert process.poll() is None, "the reproduction was over before it could be killed"
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             kills += 1
@@ -155,12 +159,19 @@ def test_a_report_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
     build(results, tmp_path / "whole")
     page, rng = tmp_path / "out" / "index.html", random.Random(3)
     whole = (tmp_path / "whole" / "index.html").read_bytes()
-    for _ in range(KILLS):
+    start = time.monotonic()
+    build(results, tmp_path / "timed")
+    seconds = time.monotonic() - start
+    kills = 0
+    while kills < KILLS:
         process = forks.Process(target=build, args=(results, tmp_path / "out"))
         process.start()
-        time.sleep(rng.random() * 4)
+        time.sleep(rng.random() * seconds)
+        if not process.is_alive():  # it was quicker this time
+            continue
         process.kill()
         process.join()
+        kills += 1
         tried("SIGKILL of a report")
         assert not page.exists() or page.read_bytes() == whole
         survived("SIGKILL of a report")
@@ -183,6 +194,18 @@ def full_disk(after: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "write_bytes", write)
         yield
+
+
+@contextmanager
+def full_file(size: int) -> Iterator[None]:
+    """Files that cannot grow beyond so many bytes, by the system's own limit: it writes what fits, and then refuses."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 def outcome(read: Callable[[Path], Any], path: Path) -> tuple[str, Any]:
@@ -214,7 +237,8 @@ def test_a_disk_that_fills_at_any_byte_of_a_file_of_records(tmp_path: Path) -> N
     for name in ("a", "b"):
         records.collect(path, {"kind": "run", "id": name, "numbers": [1, 2]})
     before = path.read_bytes()
-    for after in range(2 * len(before)):
+    new = records.signed({"kind": "run", "id": "c", "numbers": [3]})
+    for after in range(len(before) + len(json.dumps(new)) + 2):
         tried("ENOSPC in a file of records")
         with full_disk(after), pytest.raises(StorageError, match="No space left on device"):
             records.collect(path, {"kind": "run", "id": "c", "numbers": [3]})
@@ -228,8 +252,9 @@ def test_a_disk_that_fills_at_any_byte_of_the_metrics(tmp_path: Path) -> None:
     length = place.metrics_length()
     for after in range(length):
         tried("ENOSPC in metrics")
-        with place.metrics.open("ab") as file:  # what a write that fails leaves behind
-            file.write(json.dumps(entry).encode()[:after])
+        with full_file(length + after), pytest.raises(StorageError, match=r"metrics\.jsonl cannot be written: File too large"):
+            place.append_metrics(entry)
+        assert place.metrics.stat().st_size == length + after  # a part of the line is there
         place.cut_metrics(length)
         assert place.read_metrics() == [entry]
         survived("ENOSPC in metrics")
@@ -260,8 +285,6 @@ MANIFEST = b"utterance\tsplit\tsamples\nu1\ttrain\t600\nu2\ttest\t600\n"
 
 
 def checkpoint() -> bytes:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         save_tensors(Path(folder) / "x", {"w": torch.arange(6.0)}, {"step": 3})
         return (Path(folder) / "x").read_bytes()
@@ -281,7 +304,7 @@ def read_manifest(path: Path) -> Any:
 def read_lines(path: Path) -> Any:
     found, faults = records.read_lines(path)
     if faults or not found:
-        raise RecordError("; ".join(faults))
+        raise RecordError("; ".join(faults) or "there is no record in it")
     return found
 
 
@@ -330,19 +353,38 @@ def test_a_damaged_file_is_refused_or_does_no_harm(kind: str, tmp_path: Path) ->
         survived(f"{kind} {how}")
 
 
-def test_data_with_a_flipped_bit_have_another_digest(tmp_path: Path) -> None:
-    """wav, SPHERE and a manifest carry no checksum of their own: a run notes that of all it read, and so do features."""
+@pytest.mark.parametrize("kind", ["wav", "sphere", "manifest"])
+def test_data_with_a_flipped_bit_have_another_digest(kind: str, tmp_path: Path) -> None:
+    """These carry no checksum of their own: a run notes that of all it read, and so do features."""
     (tmp_path / "manifest.tsv").write_bytes(MANIFEST)
     for name in ("u1", "u2"):
-        (tmp_path / f"{name}.wav").write_bytes(audio("WAV"))
+        (tmp_path / f"{name}.wav").write_bytes(sphere(SAMPLES) if kind == "sphere" else audio("WAV"))
     whole, rng = speech.fingerprint(tmp_path), random.Random(5)
-    content = audio("WAV")
+    path = tmp_path / ("manifest.tsv" if kind == "manifest" else "u1.wav")
+    content = path.read_bytes()
     for _ in range(100):
-        place = rng.randrange(44, len(content))
-        (tmp_path / "u1.wav").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
-        tried("data flipped, by digest")
-        assert speech.fingerprint(tmp_path) != whole
-        survived("data flipped, by digest")
+        place = rng.randrange(len(content))
+        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :])
+        tried(f"{kind} flipped, by digest")
+        assert outcome(speech.fingerprint, tmp_path) != ("read", whole)
+        survived(f"{kind} flipped, by digest")
+
+
+def test_digits_with_a_flipped_bit_are_refused(tmp_path: Path) -> None:
+    """An idx file has no checksum either: those of MNIST are known."""
+    rng, (name, (shape, _)) = random.Random(8), next(item for item in mnist.FILES.items() if len(item[1][0]) == 1)
+    content = idx(numpy.arange(shape[0]) % 10)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(mnist.FILES, name, (shape, hashlib.sha256(content).hexdigest()))
+        mnist._verify(name, content, name)
+        for _ in range(100):
+            place = rng.randrange(len(content))
+            tried("MNIST flipped, by digest")
+            with pytest.raises(DataError, match=f"is not MNIST's {name}"):
+                mnist._verify(
+                    name, content[:place] + bytes([content[place] ^ (1 << rng.randrange(8))]) + content[place + 1 :], name
+                )
+            survived("MNIST flipped, by digest")
 
 
 def test_metrics_with_a_flipped_bit_are_not_gone_on_with(tmp_path: Path) -> None:
@@ -405,10 +447,10 @@ def test_results_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     def refused(*about: Any, **more: Any) -> Any:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    for name in ("mkdir", "touch"):
+    for place, name in ((Path, "mkdir"), (Path, "touch"), (tempfile, "TemporaryFile")):
         tried("a read-only folder of results")
         with monkeypatch.context() as patch:
-            patch.setattr(Path, name, refused)
+            patch.setattr(place, name, refused)
             with pytest.raises(StorageError, match="Read-only file system; give another --results"):
                 records.collect(tmp_path / "results" / "copy.jsonl", {"kind": "run", "id": "a"})
         survived("a read-only folder of results")
@@ -458,11 +500,20 @@ def test_arguments_of_shuffle_scan_that_cannot_be(b: Any, **arguments: Any) -> N
 def test_contents_that_nobody_wrote(kind: str, content: bytes, keep: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Any bytes, alone or after a good beginning; each is tried with all that it may be taken for."""
     for other in FORMATS:
-        name, _, read, _ = FORMATS[other]
+        name, right, read, knows = FORMATS[other]
         path = tmp_path_factory.mktemp("fuzz", numbered=True) / name
         path.write_bytes(FORMATS[kind][1]()[:keep] + content)
+        written = path.read_bytes()
+        word, found = outcome(read, path)
         tried("bad contents of files")
-        assert outcome(read, path)[1] is not None
+        if word == "refused":
+            assert found
+            assert "\n" not in found
+        elif knows:  # it can tell its own from others: nothing but the right thing is read
+            path.write_bytes(right())
+            assert found == read(path)
+        else:  # samples, pixels or names that might have been meant: no more of them than there are bytes
+            assert len(found) <= len(written)
         survived("bad contents of files")
         for left in path.parent.iterdir():
             left.unlink()

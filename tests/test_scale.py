@@ -37,17 +37,18 @@ def record() -> dict[str, Any]:
 def test_the_ring() -> None:
     link = Link("wire", latency=1e-3, bandwidth=1e6)
     assert link.reduce(1, 500_000) == 0
-    assert link.reduce(2, 500_000) == pytest.approx(2e-3 + 0.5)
-    assert link.reduce(4, 500_000) == pytest.approx(6e-3 + 0.75)
+    assert link.reduce(2, 500_000) == pytest.approx(4e-3 + 0.5)
+    assert link.reduce(4, 500_000) == pytest.approx(12e-3 + 0.75)
 
 
 def test_a_step_is_computing_and_adding_up() -> None:
     link, cost = Link("wire", 1e-3, 1e9), Cost(fixed=0.01, per_sequence=0.001, batch=100, size=0)
     assert cost.compute(1) == pytest.approx(0.11)
-    assert cost.step(10, link) == pytest.approx(0.01 + 0.01 + 0.018)
-    # 0.1 / n + 0.01 = 0.002 (n - 1): n is 10.7
-    assert cost.overtaken(link) == 11
-    assert cost.best(link) == 7  # where 0.1 / n + 0.002 n is least
+    assert cost.step(10, link) == pytest.approx(0.01 + 0.01 + 0.036)
+    assert cost.compute(8) == pytest.approx(0.01 + 0.013)  # one of the eight has 13 sequences
+    # Computing takes 25 and 23 ms with 7 and with 8 processes, adding up 24 and 28.
+    assert cost.overtaken(link) == 8
+    assert cost.best(link) == 5  # 30 and 16 ms; 31 and 20 with six, 35 and 12 with four
 
 
 def test_adding_up_may_never_overtake() -> None:
@@ -72,9 +73,9 @@ def test_a_batch_that_costs_nothing_extra_has_no_negative_rest(record: dict[str,
 
 def test_the_block_says_what_was_measured_and_what_is_assumed(record: dict[str, Any]) -> None:
     text = scale.block(record)
-    assert "Two processes, measured: 1.75 times as fast as one; by the model 1.51." in text
-    # 8 processes: 2 + 12 / 8 ms; 14 messages of 0.1 ms and 7/4 of 1.1 MB; 14 ms over that.
-    assert "| 8 | 12.5 | 3.5 | 3.3 | 2.2 | 2.05 | 2.44 | x 3.3 | x 6.9 |" in text
+    assert "Two processes, measured: 1.75 times as fast as one; by the model 1.47." in text
+    # 8 processes: 2 ms and 13 sequences of 0.12; 28 messages of 0.1 ms and 7/4 of 1.1 MB; 14 ms over that, 30,000 times.
+    assert "| 8 | at most 13 | 3.6 | 4.7 | 2.9 | 1.69 | 2.15 | 3.3 | 3.7 | x 6.6 |" in text
     assert "| 64 | fewer than one |" in text
     assert "This machine: 100 µs of a message, 1.00 GB/s; 10 Gbit/s Ethernet, assumed: 50 µs" in text
 

@@ -5,18 +5,18 @@ uRNN and EURNN run twice: with W built once for a sequence, and with its factors
 """
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from srnn import models, optimizers
 from srnn.bench.clock import Call, Clock, ratio
 from srnn.bench.training import SETTINGS, Setting, loss
+from srnn.distributed import ALONE, Team
 from srnn.models import NETWORKS
 from srnn.network import Network
 from srnn.recipes import make_run
@@ -56,21 +56,23 @@ def sides() -> dict[str, Network]:
     return known | {f"{name}, factored": replace(known[name], factored=True) for name in FACTORED}
 
 
-def training_step(s: Setting, network: Network, wrap: Callable[[nn.Module], nn.Module] = lambda model: model) -> Call:
-    """A whole step on one batch; `wrap` is what stands around the model, as where processes train together."""
+def training_step(s: Setting, network: Network, team: Team = ALONE) -> Call:
+    """A whole step on one batch, with what processes tell each other where several train together."""
     task, run = drawn(s), make_run(s.key, network.name)
     model = models.make(task, network, 1, readout=(), norm=False, dropout=0.0)
     how = (run.optimizer, run.lr, run.weight_decay, run.alpha)
     groups = list(network.groups(model.rnn))
     steppers = optimizers.make(model.parameters(), groups, *how)
     x, target = s.draw(s.N, s.T)
-    wrapped = wrap(model)
+    wrapped = team.wrap(model)
     clipped = optimizers.clipped(model.parameters(), groups)
     updates = itertools.count(1)
 
     def step() -> None:
         model.zero_grad()
         penalty, value = network.penalty(model.rnn), loss(wrapped(Batch(x, target)), target)
+        if team.size > 1:
+            team.add(value.item(), 0.0, 0.0, 0.0)  # the loss of all, whether one is to stop, and clocks
         (value if penalty is None else value + penalty).backward()
         if run.clip is not None:
             torch.nn.utils.clip_grad_norm_(clipped, run.clip)

@@ -1,13 +1,15 @@
 """`srnn bench --scale`: one run on many processes. A step on one and on two of them, measured; on more, by a model.
 
-    t(n) = c + w B / n + r(n)                      c: whatever the batch; w: of a sequence; B: sequences of a batch
-    r(n) = 2 (n - 1) l + 2 (n - 1) / n  G / v      the sum of G bytes of gradients in a ring: l of a message, v bytes a second
+    t(n) = c + w ceil(B / n) + r(n)                c: whatever the batch; w: of a sequence; B: sequences of a batch
+    r(n) = 4 (n - 1) l + 2 (n - 1) / n  G / v      two sums in rings, of the loss and of G bytes of gradients: l of a message,
+                                                   v bytes a second
 
 c and w come from steps of one process with whole, half and quarter batches, l and v from sums of a short and of a long tensor
 over two processes. What two processes take, measured, says what the model is worth.
 """
 
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,7 @@ UPDATES = {PMNIST.key: 60 * 500, SPEECH.key: 30 * 151}
 PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 SHOWN = (1, 2, 8, 64)
 SHORT, LONG = 1, 4_000_000  # numbers that are summed
+SUMS = 10  # one after the other
 ASSUMED = ("10 Gbit/s Ethernet, assumed", 50e-6, 1.25e9)  # seconds of a message, bytes a second
 
 
@@ -51,8 +54,8 @@ class Link:
     bandwidth: float
 
     def reduce(self, n: int, size: int) -> float:
-        """Seconds to add up `size` bytes of each of n processes, in a ring."""
-        return 2 * (n - 1) * self.latency + 2 * (n - 1) / n * size / self.bandwidth
+        """Seconds in which n processes add up their losses, and then `size` bytes of gradients, in a ring."""
+        return 4 * (n - 1) * self.latency + 2 * (n - 1) / n * size / self.bandwidth
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Cost:
     size: int  # bytes of all gradients
 
     def compute(self, n: int) -> float:
-        return self.fixed + self.per_sequence * self.batch / n
+        return self.fixed + self.per_sequence * math.ceil(self.batch / n)
 
     def step(self, n: int, link: Link) -> float:
         return self.compute(n) + link.reduce(n, self.size)
@@ -113,14 +116,14 @@ def in_two_processes(rounds: int) -> dict[str, Any]:
 
 def measure(rounds: int, team: Team) -> dict[str, Any]:
     """Seconds of everything, the sides taking turns; steps of one process are made by the first while the others wait."""
-    sums = {f"sum of {count}": _sum_of(count) for count in (SHORT, LONG)}
+    sums = {f"sum of {count}": _sums_of(count) for count in (SHORT, LONG)}
     alone: dict[str, Call] = {}
     together: dict[str, Call] = dict(sums)
     for s in PLACES:
         network = SRNNNetwork(s.H, mlp=s.mlp)
         alone |= {f"{s.key} {N}": training_step(replace(s, N=N), network) for N in _batches(s)}
         part = replace(s, N=s.N // team.size)
-        together |= {f"{s.key} apart": training_step(part, network), s.key: training_step(part, network, team.wrap)}
+        together |= {f"{s.key} apart": training_step(part, network), s.key: training_step(part, network, team)}
     times: dict[str, list[float]] = {name: [] for name in (*alone, *together)}
     for _ in range(rounds + 2):
         for name in times:
@@ -132,7 +135,7 @@ def measure(rounds: int, team: Team) -> dict[str, Any]:
     middle = {name: median(seconds[2:]) for name, seconds in times.items() if seconds}  # the first two fill caches and pools
     return {
         "processes": team.size,
-        "sums": {str(4 * count): middle[f"sum of {count}"] for count in (SHORT, LONG)},
+        "sums": {str(4 * count): middle[f"sum of {count}"] / SUMS for count in (SHORT, LONG)},
         "places": {
             s.key: {
                 "alone": {str(N): middle.get(f"{s.key} {N}") for N in _batches(s)},
@@ -149,9 +152,15 @@ def _batches(s: Setting) -> tuple[int, int, int]:
     return s.N, s.N // 2, s.N // 4
 
 
-def _sum_of(count: int) -> Call:
+def _sums_of(count: int) -> Call:
+    """Several of them: the first finds the other process asleep."""
     tensor = torch.zeros(count)
-    return lambda: distributed.all_reduce(tensor)
+
+    def sums() -> None:
+        for _ in range(SUMS):
+            distributed.all_reduce(tensor)
+
+    return sums
 
 
 def _parameters(s: Setting) -> int:
@@ -181,15 +190,15 @@ def block(record: Mapping[str, Any]) -> str:
         model = cost(place)
         one, two = place["alone"][str(s.N)], place["together"]
         lines += [
-            f"**{s.title}**, {s.H} units, batch {s.N}: c {1e3 * model.fixed:.1f} ms, w {1e3 * model.per_sequence:.2f} ms, "
-            f"G {model.size / 1024:.0f} KiB. A run is {UPDATES[s.key]:,} updates: {UPDATES[s.key] * one / 60:.0f} minutes of "
-            f"one process here. Two processes, measured: {one / two:.2f} times as fast as one; by the model "
-            f"{model.compute(1) / model.step(2, here):.2f}. While another process does the same, and nothing is added up, half "
-            f"a batch takes {place['apart'] / place['alone'][str(s.N // 2)]:.2f} times as long.",
+            f"**{s.title}**, {s.H} units, batch {s.N}, {UPDATES[s.key]:,} updates: c {1e3 * model.fixed:.1f} ms, "
+            f"w {1e3 * model.per_sequence:.2f} ms, G {model.size / 1024:.0f} KiB. Two processes, measured: "
+            f"{one / two:.2f} times as fast as one; by the model {model.compute(1) / model.step(2, here):.2f}. While another "
+            "process does the same, and nothing is added up, half a batch takes "
+            f"{place['apart'] / place['alone'][str(s.N // 2)]:.2f} times as long.",
             "",
             f"| {' | '.join(HEADING)} |",
             "| --: " * len(HEADING) + "|",
-            *(_row(model, n, here, assumed) for n in SHOWN),
+            *(_row(model, n, UPDATES[s.key], here, assumed) for n in SHOWN),
             "",
             " ".join(_overtaken(model, link) for link in (here, assumed)),
             "",
@@ -213,20 +222,21 @@ HEADING = (
     "over Ethernet, ms",
     "times faster here",
     "over Ethernet",
-    "processor time of a run, over Ethernet",
+    "minutes of a run, over Ethernet",
+    "times the processor time",
     "sequences per second if each has a whole batch, over Ethernet",
 )
 
 
-def _row(model: Cost, n: int, here: Link, assumed: Link) -> str:
+def _row(model: Cost, n: int, updates: int, here: Link, assumed: Link) -> str:
     one, cells = model.compute(1), [str(n)]
     adding = [f"{1e3 * link.reduce(n, model.size):.1f}" for link in (here, assumed)]
     if n <= model.batch:
         steps = [model.step(n, link) for link in (here, assumed)]
-        cells += [f"{model.batch / n:.3g}", f"{1e3 * model.compute(n):.1f}", *adding, *(f"{one / step:.2f}" for step in steps)]
-        cells.append(f"x {n * steps[1] / one:.1f}")
+        cells += [f"at most {math.ceil(model.batch / n)}", f"{1e3 * model.compute(n):.1f}", *adding]
+        cells += [*(f"{one / step:.2f}" for step in steps), f"{updates * steps[1] / 60:.1f}", f"{n * steps[1] / one:.1f}"]
     else:
-        cells += ["fewer than one", "", *adding, "", "", ""]
+        cells += ["fewer than one", "", *adding, "", "", "", ""]
     return f"| {' | '.join([*cells, f'x {n * one / (one + assumed.reduce(n, model.size)):.1f}'])} |"
 
 
