@@ -252,6 +252,8 @@ def train(
 
     lab.look_in(data)
     recipes.trust(trust or [])
+    if not checkpoint_every >= 0:  # nan is not below 0 either
+        raise SettingError(f"--checkpoint-every must be a number of seconds; got {checkpoint_every}")
     given = _given(context, setting or [])
     if resume is not None:
         for name in ("model", "recipe", "out"):
@@ -286,6 +288,8 @@ def _settings_given(settings: list[str], given: dict[str, Any] | None = None) ->
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in ("task", "network", "recipe"):
             raise SettingError(f"--set takes NAME=VALUE, with the name of a setting; got {text!r}")
+        if name in given:
+            raise SettingError(f"{name} is given twice; once is enough")
         try:
             given[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -299,7 +303,7 @@ def _widths(name: str, text: str) -> tuple[int, ...]:
     if text in ("", "none", "()"):
         return ()
     try:
-        return tuple(int(width) for width in text.strip("()").rstrip(",").split(","))
+        return tuple(int(width) for width in text.removeprefix("(").removesuffix(")").rstrip(",").split(","))
     except ValueError:
         raise SettingError(f"--{name} takes widths such as 32,32,32, or none; got {text!r}") from None
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from srnn.errors import SettingError
+from srnn.errors import SettingError, StorageError
 from srnn.train import Training, Watcher
 
 SHOWN = 100  # updates whose mean loss is shown
@@ -43,6 +43,14 @@ class Status:
         """Updates a second since this process began."""
         return (training.position.step - self.first) / max(1e-9, time.monotonic() - self.began)
 
+    def left(self, training: Training) -> float | None:
+        """Seconds to the nearest end that can be foreseen."""
+        run, position, speed = training.run, training.position, self.speed(training)
+        ends = [(training.last_step - position.step) / speed] if training.last_step and speed else []
+        ends += [60 * run.minutes - position.seconds] if run.minutes is not None else []
+        ends += [60 * run.cpu_minutes - position.cpu_seconds] if run.cpu_minutes is not None else []
+        return max(0.0, min(ends)) if ends else None
+
     def line(self, training: Training) -> str:
         """Loss, the last evaluation beside the guesser's line, the epoch."""
         task, position = training.task, training.position
@@ -68,7 +76,10 @@ class Board(Watcher):
         self.writer: Any = None
 
     def begin(self, training: Training) -> None:
-        self.writer = self.make(str(self.folder), purge_step=training.position.step + 1)
+        try:
+            self.writer = self.make(str(self.folder), purge_step=training.position.step + 1)
+        except OSError as error:
+            raise StorageError(f"{self.folder} cannot be written: {error.strerror}") from error
 
     def entry(self, training: Training, entry: dict[str, Any]) -> None:
         assert self.writer is not None
@@ -96,8 +107,8 @@ class Lines(Watcher):
         if time.monotonic() - self.last < EVERY:
             return
         self.last, step, total = time.monotonic(), training.position.step, training.last_step
-        speed = self.status.speed(training)
-        left = f"  {_duration((total - step) / speed)} left" if total and speed else ""
+        speed, seconds = self.status.speed(training), self.status.left(training)
+        left = f"  {_duration(seconds)} left" if seconds is not None else ""
         text = f"update {step}/{total or '?'}  {self.status.line(training)}  {speed:.1f} updates/s{left}"
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -107,11 +118,11 @@ class Bar(Watcher):
 
     def __init__(self, console: Console) -> None:
         columns = (BarColumn(bar_width=20), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[status]}"))
-        self.bar = Progress(*columns, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=console)
+        self.bar = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console)
 
     def begin(self, training: Training) -> None:
         self.status, step = Status(training), training.position.step
-        self.task = self.bar.add_task("", total=training.last_step, completed=step, count="", status="")
+        self.task = self.bar.add_task("", total=training.last_step, completed=step, count="", status="", left="")
         self.bar.start()
 
     def update(self, training: Training) -> None:
@@ -119,8 +130,9 @@ class Bar(Watcher):
         done: dict[str, Any] = {"completed": step}
         if total is None and minutes is not None:  # then time is what there is to use up
             done = {"total": 60 * minutes, "completed": training.position.seconds}
-        count = f"{step}/{total or '?'} at {self.status.speed(training):.0f}/s"
-        self.bar.update(self.task, count=count, status=self.status.line(training), **done)
+        count, seconds = f"{step}/{total or '?'} at {self.status.speed(training):.0f}/s", self.status.left(training)
+        left = f"{_duration(seconds)} left" if seconds is not None else ""
+        self.bar.update(self.task, count=count, status=self.status.line(training), left=left, **done)
 
     def end(self) -> None:
         self.bar.stop()

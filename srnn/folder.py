@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,14 +43,18 @@ class RunFolder:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """While one process works in a folder no other may; the lock goes with the process, however it ends."""
+        is_new = not self.path.exists()
         lock = self._lock()
         try:
             for left in itertools.chain.from_iterable(map(leftovers, self.files)):
                 left.unlink()
             yield
         finally:
-            if os.listdir(self.path) == ["lock"]:  # nothing was begun
-                shutil.rmtree(self.path, ignore_errors=True)
+            with contextlib.suppress(OSError):  # somebody may have taken it away
+                if os.listdir(self.path) == ["lock"]:  # nothing was begun
+                    os.unlink(self.path / "lock")
+                    if is_new:
+                        self.path.rmdir()
             os.close(lock)
 
     def _lock(self) -> int:

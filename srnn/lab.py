@@ -12,7 +12,7 @@ from rich.text import Text
 
 from srnn import display, distributed, recipes, records, results
 from srnn.display import number
-from srnn.errors import RecordError, SettingError, one_of
+from srnn.errors import DivergedError, RecordError, SettingError, one_of
 from srnn.folder import RunFolder, load_tensors
 from srnn.run import LIMITS, Run
 from srnn.tasks import Batch
@@ -37,7 +37,7 @@ def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, An
         return recipes.make_run(task, model, recipe, **{"threads": distributed.default_threads(), **given})
     if task is not None or given.keys() - set(LIMITS):
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in given.keys() - set(LIMITS)) or "a task"
-        allowed = ", ".join(f"--{name}" for name in LIMITS)
+        allowed = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
         raise SettingError(
             f"a run goes on with the settings it began with; besides {allowed}, --resume takes none; got {wrong}"
         )
@@ -64,6 +64,8 @@ def train_run(
         shown = display.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
         record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
         records.collect(collected, record)
+        if record["status"] == "diverged":
+            raise DivergedError(f"{summary(record, path)}; record: {collected}")
         _say(console, summary(record, path))
         _say(console, f"record: {collected}")
         return record

@@ -33,11 +33,18 @@ TASKS: dict[str, type[Task]] = {kind.name: kind for kind in (Adding, BigPMNIST, 
 
 Kind = TypeVar("Kind", bound=Task | Network)
 
+# What a user's own class cannot do without.
+NEEDED = {"Task": ("output_size", "guesser", "batch", "loss"), "Network": ("layer",)}
+
 named_files: set[str] = set()  # by the user, on this command line: no other file is run, whatever a record says
 
 
 def trust(files: Iterable[Path]) -> None:
     """Lets runs that were begun with these files be read again."""
+    files = list(files)
+    for path in files:
+        if not path.is_file():
+            raise SettingError(f"--trust {path}: there is no such file")
     named_files.update(str(path.resolve()) for path in files)
 
 
@@ -122,9 +129,18 @@ def _check_types(kind: type, given: dict[str, Any]) -> None:
     for field in fields(kind):
         if field.name in given and field.default is not MISSING:
             value, default = given[field.name], field.default
-            if not isinstance(value, wanted.get(type(default), type(default))):
+            _check_size(field.name, value)
+            is_odd = isinstance(value, bool) and not isinstance(default, bool)  # True is 1 to Python, and not to us
+            if is_odd or not isinstance(value, wanted.get(type(default), type(default))):
                 like = "a number" if default is None else f"of the kind of {default!r}"
                 raise SettingError(f"{field.name} must be {like}; got {value!r}")
+
+
+def _check_size(name: str, value: Any) -> None:
+    """No size, length or count of ours is as large as what torch cannot take."""
+    for part in value if isinstance(value, tuple) else (value,):
+        if isinstance(part, int) and abs(part) >= 2**53 and name != "seed":
+            raise SettingError(f"{name} must be below 2**53; got {part}")
 
 
 def _is_path(name: str) -> bool:
@@ -174,8 +190,8 @@ def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
         raise SettingError(
             f"{path}: {defined[0].__name__} must have a name of its own, such as name = 'parity'; it has {label!r}"
         )
-    for needed in ("output_size", "guesser") if kind is Task else ():
-        if getattr(defined[0], needed, None) in (None, Task.guesser):
+    for needed in NEEDED[kind.__name__]:
+        if getattr(defined[0], needed, None) in (None, getattr(kind, needed, None)):
             raise SettingError(f"{path}: {defined[0].__name__} must say its {needed}")
     defined[0].file_path, defined[0].file_sha256 = str(path), digest  # type: ignore[attr-defined]
     return defined[0]

@@ -1,5 +1,6 @@
 """Records: JSON that can answer for its numbers (settings, versions, machine, commit), written whole or not at all."""
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -109,6 +110,8 @@ def make_room(path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()
         tempfile.TemporaryFile(dir=path.parent).close()  # the lock may be there, and the folder read-only
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}; give another --results") from error
     return lock

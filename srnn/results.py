@@ -64,7 +64,8 @@ def _beside_gru(found: list[Mapping[str, Any]]) -> str:
     def minutes(network: str, epochs: int) -> list[float]:
         runs = [each for each in found if (each["run"]["task"]["name"], each["run"]["network"]["name"]) == ("pmnist", network)]
         whole = [each for each in runs if each["run"]["recipe"] == "paper" and each["epochs"] == epochs]
-        return [each["cpu_seconds"] / 60 for each in whole if network == "srnn" or each["run"]["network"]["hidden_size"] == 128]
+        size = {"srnn": 1024, "gru": 128}[network]
+        return [each["cpu_seconds"] / 60 for each in whole if each["run"]["network"]["hidden_size"] == size]
 
     ours, theirs = minutes("srnn", 60), minutes("gru", 2)
     if not ours or not theirs:
@@ -93,7 +94,7 @@ def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
     minutes = sum(record["cpu_seconds"] for record in group) / 60 / len(group)
     return (
         *brief(run),
-        run["recipe"] + _departures(run),
+        f"ours: {run['recipe']}{apart}" if (apart := _departures(run)) else run["recipe"],
         _score(group),
         ", ".join(str(record["run"]["seed"]) for record in group),
         number(first["guesser"]),

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from srnn.tasks import Task
 
 SCHEDULES = ("constant", "cosine", "staircase")
 SELECTS = ("loss", "metric")
+LARGEST = 3e38  # that float32 can hold
 LIMITS = ("steps", "epochs", "minutes", "cpu_minutes", "patience")  # how long, not how: a run may be continued with others
 
 
@@ -72,7 +72,7 @@ class Run:
         for name in ("batch_size", "threads", "steps", "epochs", "patience", "eval_every", "decay_every", "warmup", "seed"):
             _check_whole(name, getattr(self, name), 0 if name in ("warmup", "seed") else 1)
         for name in reals:
-            if (value := getattr(self, name)) is not None and not math.isfinite(value):
+            if (value := getattr(self, name)) is not None and not abs(value) < LARGEST:
                 raise SettingError(f"{name} must be a finite number; got {value}")
         if self.weight_decay < 0:
             raise SettingError(f"weight_decay must not be negative; got {self.weight_decay}")
@@ -124,6 +124,9 @@ class Run:
         changed = {name: value for name, value in limits.items() if value is not None and value != getattr(self, name)}
         if self.schedule == "cosine" and changed.keys() & {"steps", "epochs"}:
             raise RecordError(f"a run with schedule {self.schedule} cannot be given another end; begin a new one")
+        ends = {"steps", "epochs"}
+        if changed.keys() & ends:  # one of them stands in the place of the other
+            changed = dict.fromkeys(ends - limits.keys()) | changed
         return replace(self, **changed)
 
 

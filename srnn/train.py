@@ -7,6 +7,7 @@ and a run that is killed anywhere and continued ends with the very bits of one t
 import itertools
 import json
 import math
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -225,7 +226,17 @@ class Training:
                 saved = time.monotonic()
             if stops:
                 stop = stop or "a signal to another process"
-                way = f"the same command again goes on, or: srnn train --resume {self.place.path}"
+                files = [
+                    thing["path"] for thing in (self.run.as_dict()[part] for part in ("task", "network")) if "path" in thing
+                ]
+                words = [
+                    "srnn",
+                    "train",
+                    "--resume",
+                    str(self.place.path),
+                    *(word for path in files for word in ("--trust", path)),
+                ]
+                way = f"the same command again goes on, or: {shlex.join(words)}"
                 interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
                 interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
                 raise interrupted
@@ -535,8 +546,9 @@ def _device(name: str) -> torch.device:
         if device.type == "meta":
             raise RuntimeError("it computes nothing")
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise SettingError(f"device {name!r} is not available here: {str(error).splitlines()[0]}") from None
+    except (RuntimeError, AssertionError, ImportError) as error:
+        said = str(error).splitlines()[0].split(". ")[0][:200]
+        raise SettingError(f"device {name!r} is not available here: {said}") from None
     return device
 
 

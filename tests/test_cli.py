@@ -279,6 +279,25 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
         ("train copy --lr inf", "lr must be a finite number; got inf"),
         ("train copy --threads 99999999999", "threads must be at most 1024"),
         ("train copy --hidden-size 100000000000", "there is not enough memory for these sizes"),
+        ("train copy --hidden-size 10000000000000000000000", "hidden_size must be below 2**53"),
+        ("train copy --length 10000000000000000000000", "length must be below 2**53"),
+        ("train copy --mlp 8,10000000000000000000000", "mlp must be below 2**53"),
+        ("train copy --batch-size 10000000000000000000000", "batch_size must be below 2**53"),
+        ("info srnn --hidden-size 10000000000000000000000", "hidden_size must be below 2**53"),
+        ("train copy --lr 1e308", "lr must be a finite number; got 1e+308"),
+        ("train copy --device hpu", "device 'hpu' is not available here"),
+        ("train copy --device mps", "device 'mps' is not available here"),
+        ("train copy --set length=True", "length must be of the kind of"),
+        ("train copy --set lr=True", "lr must be of the kind of"),
+        ("train copy --length 5 --set length=7", "length is given twice; once is enough"),
+        ("train copy --mlp ((8", "--mlp takes widths such as 32,32,32, or none; got '((8'"),
+        ("train copy --trust nope.py", "--trust nope.py: there is no such file"),
+        ("train copy --checkpoint-every nan", "--checkpoint-every must be a number of seconds; got nan"),
+        ("train copy --checkpoint-every -1", "--checkpoint-every must be a number of seconds; got -1"),
+        (
+            "train --resume nowhere --lr 1",
+            "besides --steps, --epochs, --minutes, --cpu-minutes, --patience, --resume takes none",
+        ),
         ("train copy --device meta", "device 'meta' is not available here: it computes nothing"),
         ("train copy --out [/b]x --activation tan[/h]", "no activation is called 'tan[/h]'; there are relu, tanh"),
         ("train copy --model nnrnn --hidden-size 7", "nnrnn: hidden_size must be even; got 7"),
@@ -304,6 +323,21 @@ def test_bad_input_is_one_line_that_says_what_to_do(arguments: str, message: str
     assert message.lower() in err.lower()
     assert err.count("\n") == 1
     assert not (elsewhere / "runs" / "records").exists() or not list((elsewhere / "runs" / "records").glob("*.jsonl"))
+
+
+def test_a_run_that_diverges_is_an_error(run: Run, elsewhere: Path) -> None:
+    code, out, err = run(*SHORT, "--optimizer", "sgd", "--lr", "1e30", "--quiet")
+    assert (code, out) == (1, "")
+    assert err.startswith("srnn: diverged after update ")
+    assert err.endswith("record: runs/records/copy.jsonl\n")
+    assert records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")[0]["status"] == "diverged"
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_before_anything_is_run(run: Run, elsewhere: Path) -> None:
+    (elsewhere / "runs" / "records" / "copy.jsonl").mkdir(parents=True)
+    code, _, err = run(*SHORT)
+    assert (code, err) == (1, "srnn: runs/records/copy.jsonl cannot be written: Is a directory; give another --results\n")
+    assert not list((elsewhere / "runs").glob("copy-*"))
 
 
 def test_data_lists_what_is_missing_and_how_to_get_it(run: Run, elsewhere: Path) -> None:

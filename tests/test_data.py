@@ -19,6 +19,7 @@ from rich.console import Console
 from srnn import data
 from srnn.data import corpus, mnist, speech
 from srnn.errors import DataError, SettingError
+from srnn.recipes import make_run
 
 REAL = os.environ.get("SRNN_DATA")
 needs_real_data = pytest.mark.skipif(REAL is None, reason="SRNN_DATA does not name the folder of the real data sets")
@@ -399,6 +400,17 @@ def test_a_wrong_manifest_is_refused_with_its_line(tmp_path: Path, rows: list[st
         speech.utterances(manifest(tmp_path, rows))
 
 
+def test_a_corpus_without_a_split_is_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest(tmp_path / "speech", ROWS)
+    monkeypatch.setenv("SRNN_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="has no utterances to test with; a corpus needs some in train, val and test"):
+        make_run("speech", "srnn").task.batch(0, 2, 1)
+    with pytest.raises(DataError, match=r"TIMIT in timit is incomplete: expected .*, got .*; copy it again"):
+        data.check_counts("timit", Path("timit"), {"train": 3640, "val": 192, "test": 399})
+
+
 def test_a_manifest_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (manifest(tmp_path, ROWS) / "manifest.tsv").write_bytes(b"utterance\tsplit\n\xff\ttrain\n")
     with pytest.raises(DataError, match=r"manifest\.tsv cannot be read"):
@@ -563,12 +575,12 @@ def test_the_table_shows_what_is_ready_damaged_and_missing(
     tmp_path: Path, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
     monkeypatch.setenv("SRNN_DATA", str(tmp_path))
-    manifest(tmp_path / "speech", ROWS)
+    manifest(tmp_path / "speech", [*ROWS[:2], ROWS[2].replace("train", "test"), ROWS[3]])
     place(tmp_path / "mnist", small | {"t10k-labels-idx1-ubyte": idx([1, 2])})
     assert [entry["state"] for entry in data.status()] == ["damaged", "ready", "missing", "missing"]
     data.show(console)
     assert "t10k-labels-idx1-ubyte is not MNIST's" in said(console)
-    assert f"speech is ready in {tmp_path / 'speech'}: 2 train, 1 val, 0 test utterances" in said(console)
+    assert f"speech is ready in {tmp_path / 'speech'}: 1 train, 1 val, 1 test utterances" in said(console)
     assert all(one.title in said(console) and one.licence in said(console) for one in data.CATALOGUE.values())
 
 

@@ -257,6 +257,9 @@ def test_a_run_is_frozen() -> None:
 
 def test_a_run_may_be_given_another_end_unless_its_rate_decays() -> None:
     assert BASE.with_limits(steps=20, epochs=None) == replace(BASE, steps=20)
+    epochs = make_run("pmnist", "srnn")
+    assert (epochs.epochs, epochs.with_limits(steps=20).epochs, epochs.with_limits(steps=20).steps) == (60, None, 20)
+    assert epochs.with_limits(minutes=3.0).epochs == 60
     decaying = replace(BASE, schedule="cosine")
     assert decaying.with_limits(steps=10, minutes=3.0).minutes == 3.0
     with pytest.raises(RecordError, match="cannot be given another end"):
@@ -327,6 +330,14 @@ def test_the_examples_learn(tmp_path: Path, task: Any, network: Any, steps: int,
     assert record["curve"]["loss"][-1] < guess / 2
     if run.task.name == "parity":
         assert record["result"]["value"] > 80
+
+
+@pytest.mark.parametrize(("file", "method"), [("parity.py", "batch"), ("parity.py", "loss"), ("ewma.py", "layer")])
+def test_a_file_must_define_what_there_is_no_default_for(file: str, method: str, tmp_path: Path) -> None:
+    path = tmp_path / file
+    path.write_text((EXAMPLES / file).read_text().replace(f"def {method}(", f"def other_{method}("))
+    with pytest.raises(SettingError, match=f"must say its {method}"):
+        task_kind(str(path)) if file == "parity.py" else network_kind(str(path))
 
 
 def test_a_setting_without_a_default_must_be_given(tmp_path: Path) -> None:

@@ -36,12 +36,18 @@ def test_seeds_share_a_line_and_other_settings_do_not(folder: Path) -> None:
         ("copy length 5", "1234"),
         ("copy length 12", "1234"),
     ]
-    usual, other = "paper, batch_size 2, steps 4", "paper, batch_size 2, lr 0.5, steps 4"
+    usual, other = "ours: paper, batch_size 2, steps 4", "ours: paper, batch_size 2, lr 0.5, steps 4"
     assert [line["recipe"] for line in lines] == [usual, other, usual]
     by_seed = {record["run"]["seed"]: record["training"] for record in found[:2]}
     shown = [f"{number(by_seed[seed]['lowest'])} / {number(by_seed[seed]['final'])}" for seed in (1, 1234)]
     assert lines[0]["score"] == ", ".join(shown)
     assert lines[0]["network"] == "srnn hidden_size 8, mlp 8"
+
+
+def test_the_readme_shows_the_records() -> None:
+    root = Path(__file__).parents[1]
+    block = results.markdown(results.read(root / "results"))
+    assert records.filled(root / "README.md", "results", block) == (root / "README.md").read_bytes()
 
 
 def test_scores_are_means_over_seeds_with_each_beside(folder: Path) -> None:

@@ -194,7 +194,8 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoint(
     checkpoint_every: float, tmp_path: Path
 ) -> None:
-    run = copy_run(lr=1e18, clip=None, norm=False, warmup=0, optimizer="sgd", dropout=0.0)
+    # The rate rises with every update, until the loss is not finite.
+    run = copy_run(lr=1e30, clip=None, norm=False, warmup=30, optimizer="sgd", dropout=0.0)
     record = train.train(run, tmp_path, checkpoint_every=checkpoint_every)
     assert (record["status"], record["ended_by"]) == ("diverged", "a loss that is not finite")
     assert 0 < record["updates"] < 30
@@ -203,9 +204,12 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoi
     kept = "the last checkpoint before it is kept" if checkpoint_every == 0 else "there was no checkpoint yet"
     assert lab.summary(record, tmp_path) == f"diverged after update {record['updates']}: a loss that is not finite; {kept}"
     if checkpoint_every == 0:
-        training = Training(run, RunFolder(tmp_path), 1000.0, ())
-        assert training.position.step < record["updates"]
+        place = RunFolder(tmp_path)
+        training = Training(run, place, 1000.0, (), checkpoint=place.checkpoint.read_bytes())
+        assert training.position.step == record["updates"] - 1  # the last whose weights gave a finite loss
         assert math.isfinite(training._forward()[0].item())
+        training.make_update()
+        assert not math.isfinite(training._forward()[0].item())
     assert train.train(run, tmp_path) == record
 
 
@@ -333,6 +337,21 @@ def test_what_is_not_ours_in_a_folder_stays(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     train.train(copy_run(), tmp_path)
     assert {path.name for path in tmp_path.glob(".*")} == {*theirs, ".git"}
+
+
+def test_an_empty_folder_of_the_user_stays_when_a_run_cannot_begin(tmp_path: Path) -> None:
+    run = copy_run()
+    (tmp_path / "mine").mkdir()
+    for name in ("mine", "new"):
+        with pytest.raises(SettingError, match="device"):
+            train.train(replace(run, device="meta"), tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_folder_that_is_taken_away_is_no_traceback_of_its_own(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").held():
+        shutil.rmtree(tmp_path / "run")
 
 
 def test_a_lock_whose_folder_was_taken_away_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,14 +172,21 @@ def _missing(name: str, places: list[Path]) -> DataError:
     return DataError(f"{name} ({known.title}) is not in {looked} (looked for {known.looked_for}); {known.how_to_get}")
 
 
+def check_counts(name: str, folder: Path, counts: dict[str, int]) -> None:
+    """An error where a split has no utterances, or where TIMIT is not whole."""
+    if name == "timit" and counts != corpus.TIMIT_COUNTS:
+        raise DataError(
+            f"TIMIT in {folder} is incomplete: expected {corpus.TIMIT_COUNTS} utterances, got {counts}; copy it again"
+        )
+    if empty := [split for split, number in counts.items() if not number]:
+        raise DataError(f"{folder} has no utterances to {'/'.join(empty)} with; a corpus needs some in train, val and test")
+
+
 def _examine(name: str, folder: Path) -> str:
     """What is there, after a check: of checksums for MNIST, of names for speech, whose audio is checked when it is read."""
     if name == "mnist":
         mnist.load(folder)
         return "all four files have the right checksums"
     counts = corpus.count(corpus.utterances(folder))
-    if name == "timit" and counts != corpus.TIMIT_COUNTS:
-        raise DataError(
-            f"TIMIT in {folder} is incomplete: expected {corpus.TIMIT_COUNTS} utterances, got {counts}; copy it again"
-        )
+    check_counts(name, folder, counts)
     return ", ".join(f"{number} {split}" for split, number in counts.items()) + " utterances"

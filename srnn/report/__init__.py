@@ -31,7 +31,7 @@ from srnn.report.table import Table
 from srnn.report.tables import tables, verdict_table
 
 TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
-README_FIGURES = ("copy", "runtime", "psmnist", "adding")  # the first two of these that there are
+README_FIGURES = ("copy", "runtime", "psmnist", "adding")  # the first two of these that there are go into the README
 README_CLAIMS = 12
 NEEDED = {
     "run": (
@@ -102,7 +102,7 @@ def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def fill_readme(results: Path, readme: Path) -> None:
-    """Puts the head of the verdicts into a README, with two figures beside it, in docs/figures."""
+    """Puts the head of the verdicts into a README with two figures, which are in docs/figures with others of the documents."""
     evidence = Evidence.gather(read(results)[0], Plan(all_networks=True))
     drawn = readme_figures(evidence)
     folder = readme.parent / "docs" / "figures"
@@ -111,11 +111,12 @@ def fill_readme(results: Path, readme: Path) -> None:
         old.unlink()
     for figure in drawn:
         plot.save(figure, folder, ["svg"])
-    records.replace(readme, records.filled(readme, "verdicts", readme_block(evidence, drawn)))
+    records.replace(readme, records.filled(readme, "verdicts", readme_block(evidence, drawn[:2])))
 
 
 def readme_figures(evidence: Evidence) -> list[plot.Figure]:
-    return [figure for name in README_FIGURES for figure in figures(EXHIBITS[name], evidence)[:1]][:2]
+    """The first two are for the README, the others for the documents beside it."""
+    return [figure for name in README_FIGURES for figure in figures(EXHIBITS[name], evidence)[:1]]
 
 
 def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:

@@ -111,7 +111,10 @@ class Speech(Task):
 
     @cached_property
     def _frames(self) -> dict[str, tuple[numpy.ndarray, numpy.ndarray]]:
-        return speech.load(data.find(self.corpus))
+        folder = data.find(self.corpus)
+        loaded = speech.load(folder)
+        data.check_counts(self.corpus, folder, {split: len(offsets) - 1 for split, (_, offsets) in loaded.items()})
+        return loaded
 
     def _lengths(self, split: str) -> Tensor:
         return torch.from_numpy(numpy.diff(self._frames[split][1]))
