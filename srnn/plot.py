@@ -47,6 +47,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "nru": ("#c99700", (0, (6, 2, 1, 2))),
     "nnrnn": ("#6f6fd8", (0, (2, 2))),
     "srnn, our recipe": ("#6fa81f", "-"),
+    "srnn, 40,000 updates": ("#e08e79", (0, (5, 2))),
     "srnn, wrapped pixels": ("#e08e79", (0, (5, 2))),
     "srnn, 2 epochs": ("#d8572a", "-"),
     "gru, 5 epochs": ("#3b8ede", (0, (1, 2))),

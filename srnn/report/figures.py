@@ -13,7 +13,6 @@ from srnn.report.evidence import Evidence, Result, mean
 from srnn.report.tables import PRINTED, SHORT, TIMED
 
 SHOWN = ("srnn", *RIVALS)
-OURS = "srnn, our recipe"
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> list[Figure]:
@@ -57,7 +56,8 @@ def over_both(name: str, first: str, curves: Curves, caption: str, alt: str) -> 
 def memory_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     """Copy and adding: a panel for each length."""
     found = evidence.results[exhibit.id]
-    names = [line for line in dict.fromkeys(line for line, _ in found) if line in (*SHOWN, OURS)]
+    names = [line for line in dict.fromkeys(line for line, _ in found) if line in SHOWN or line.startswith("srnn, ")]
+    names = [line for line in names if not line.endswith("one-hot")]
     curves = []
     for T in dict.fromkeys(x for _, x in found):
         lines = {line: found.get((line, T), ()) for line in names}
