@@ -130,7 +130,8 @@ def _check_types(kind: type, given: dict[str, Any]) -> None:
         if field.name in given and field.default is not MISSING:
             value, default = given[field.name], field.default
             _check_size(field.name, value)
-            is_odd = isinstance(value, bool) and not isinstance(default, bool)  # True is 1 to Python, and not to us
+            is_number = kind is Run if default is None else isinstance(default, int | float) and not isinstance(default, bool)
+            is_odd = is_number and isinstance(value, bool)  # True is 1 to Python, and not to us
             if is_odd or not isinstance(value, wanted.get(type(default), type(default))):
                 like = "a number" if default is None else f"of the kind of {default!r}"
                 raise SettingError(f"{field.name} must be {like}; got {value!r}")

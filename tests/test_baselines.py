@@ -853,7 +853,7 @@ def test_what_is_not_clipped_keeps_its_gradient(tmp_path: Path) -> None:
             for rho in (129, "a", 0.5, True)
         ),
         ("nru", {"head_scale": math.nan}, "nru: head_scale must be a finite number; got nan"),
-        ("exprnn", {"rebase_every": True}, "exprnn: rebase_every must be a whole number; got True"),
+        ("exprnn", {"rebase_every": True}, "rebase_every must be of the kind of 0; got True"),
         (
             "exprnn",
             {"orthogonal_optimizer": {1: 2}},
