@@ -84,9 +84,9 @@ def test_two_processes_make_the_curve_of_one(batch: int, tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.skipif("SRNN_DATA" not in os.environ, reason="needs MNIST: $SRNN_DATA")
-@pytest.mark.parametrize(("batch", "agree"), [(100, 100), (51, 5)])
+@pytest.mark.parametrize(("batch", "agree"), [(100, 100), (33, 100), (101, 40)])
 def test_two_processes_make_the_curve_of_one_on_digits(batch: int, agree: int, tmp_path: Path) -> None:
-    """Of uneven parts only the first updates are compared: there rounding soon switches a unit, and the curves part."""
+    """Sooner or later rounding switches a unit, and the curves part: with 101 images after 57 updates, else after 100."""
     given = ["pmnist", "--hidden-size", "64", "--steps", "100", "--eval-every", "50", "--threads", "1"]
     finished(torchrun(tmp_path, *given, "--batch-size", str(batch), "--out", "two"), 240)
     train(make_run("pmnist", "srnn", hidden_size=64, steps=100, eval_every=50, threads=1, batch_size=batch), tmp_path / "one")
