@@ -209,8 +209,8 @@ def _draw(panel: Panel, axes: Axes) -> None:
 
 
 def _plain(value: float, place: Any = None) -> str:
-    """A number on a logarithmic axis: 0.01, 1e-5, 300."""
-    return f"{value:g}".replace("e-0", "e-").replace("e+0", "e")
+    """A number on a logarithmic axis: 0.01, 1e-4, 300; five places at most, for more do not fit beside the name of the axis."""
+    return (f"{value:g}" if abs(value) >= 1e-3 else f"{value:.0e}").replace("e-0", "e-").replace("e+0", "e")
 
 
 def _line(line: Line, number: int, axes: Axes) -> None:
