@@ -350,8 +350,12 @@ def test_an_empty_folder_of_the_user_stays_when_a_run_cannot_begin(tmp_path: Pat
 
 
 def test_a_folder_that_is_taken_away_is_no_traceback_of_its_own(tmp_path: Path) -> None:
-    with RunFolder(tmp_path / "run").held():
-        shutil.rmtree(tmp_path / "run")
+    place = RunFolder(tmp_path / "run")
+    with place.held():
+        shutil.rmtree(place.path)
+    assert not place.path.exists()
+    with place.held():  # and it can be used again
+        assert place.path.exists()
 
 
 def test_a_lock_whose_folder_was_taken_away_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
