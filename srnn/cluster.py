@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,10 @@ class Ray:
                 raise SettingError(f"a run needs {count} {name}, and no machine of the cluster has more than {most:g}")
 
     def listen(self) -> list[News]:
-        ready, _ = self.ray.wait(list(self.refs), timeout=0.2) if self.refs else ([], [])
+        if not self.refs:  # all that is left waits for a folder
+            time.sleep(0.2)
+            return []
+        ready, _ = self.ray.wait(list(self.refs), timeout=0.2)
         return [self._news(ref) for ref in ready]
 
     def _news(self, ref: Any) -> News:

@@ -226,17 +226,7 @@ class Training:
                 saved = time.monotonic()
             if stops:
                 stop = stop or "a signal to another process"
-                files = [
-                    thing["path"] for thing in (self.run.as_dict()[part] for part in ("task", "network")) if "path" in thing
-                ]
-                words = [
-                    "srnn",
-                    "train",
-                    "--resume",
-                    str(self.place.path),
-                    *(word for path in files for word in ("--trust", path)),
-                ]
-                way = f"the same command again goes on, or: {shlex.join(words)}"
+                way = f"the same command again goes on, or: {self._command()}"
                 interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
                 interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
                 raise interrupted
@@ -248,6 +238,12 @@ class Training:
                 self.used = list(self._clocks())
             self._tell("update")
         return ended_by
+
+    def _command(self) -> str:
+        """What a user types to go on with this run."""
+        parts = (self.run.as_dict()[name] for name in ("task", "network"))
+        trusted = [word for part in parts if "path" in part for word in ("--trust", part["path"])]
+        return shlex.join(["srnn", "train", "--resume", str(self.place.path), *trusted])
 
     def make_update(self) -> None:
         """The next update by itself, without what is around it in `to_the_end`."""
