@@ -50,7 +50,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "srnn, 40,000 updates": ("#e08e79", (0, (5, 2))),
     "srnn, wrapped pixels": ("#e08e79", (0, (5, 2))),
     "srnn, 2 epochs": ("#d8572a", "-"),
-    "gru, 5 epochs": ("#3b8ede", (0, (1, 2))),
+    "gru, 5 of 60 epochs": ("#3b8ede", (0, (1, 2))),
     "shift": ("#d8572a", "-"),
     "random": ("#3b8ede", (0, (5, 1))),
     "identity": ("#1f9e77", (0, (1, 1))),

@@ -29,7 +29,18 @@ from srnn.train import Training
 
 RESULTS = Path("results")
 # Of all exhibits those first that answer most.
-ORDER = ("psmnist", "copy", "adding", "runtime", "timit", "randomlabels", "gradients", "hiddenstate", "permutation")
+ORDER = (
+    "psmnist",
+    "copy",
+    "adding",
+    "runtime",
+    "timit",
+    "randomlabels",
+    "gradients",
+    "hiddenstate",
+    "permutation",
+    "timecomplexity",
+)
 
 
 def chosen(names: Iterable[str]) -> list[Exhibit]:

@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,37 @@ def test_a_unit_that_a_step_sets_to_zero_is_counted() -> None:
     zeroed = ((before > 0) & (after <= 0)).sum(dim=-1) / (before > 0).sum(dim=-1)
     found = hiddenstate._means(here, torch.tensor([[0.5]]), zeroed, after > 0)
     assert found == {"change": 0.5, "zeroed": 0.5, "alive": pytest.approx(1 / 3)}
+
+
+def test_drift_is_from_the_first_step_of_a_phase_to_its_last() -> None:
+    states = torch.tensor([[[3.0, 4.0], [9.0, 9.0], [0.0, 4.0], [1.0, 1.0]], [[1.0, 0.0], [2.0, 0.0], [4.0, 0.0], [8.0, 0.0]]])
+    both = torch.tensor([[True, True, True, False], [False, True, True, True]])
+    assert hiddenstate._drift(both, states) == {"drift": pytest.approx((3 / 5 + 6 / 8) / 2)}
+    pieces = torch.tensor([[True, False, True, False], [True, True, False, False]])
+    assert hiddenstate._drift(pieces, states) == {"drift": pytest.approx(0.5)}  # of the second alone
+    assert hiddenstate._drift(torch.zeros(2, 4, dtype=torch.bool), states) == {}
+
+
+def test_a_unit_is_dropped_after_it_has_lasted() -> None:
+    """Of three units one flickers, one lasts, and one is set to zero at step 12 of 14."""
+    states = torch.ones(1, 14, 3)
+    states[0, ::2, 0] = 0
+    states[0, 12:, 1] = 0
+    lasting = 3 + 4  # (unit, step) from which a step can drop it: unit 1 after steps 9, 10, 11 and unit 2 after 9 to 12
+    assert hiddenstate._dropped(states) == pytest.approx(1 / lasting)
+    assert hiddenstate._dropped(torch.zeros(1, 14, 3)) == 0.0
+
+
+def test_other_work_on_the_machine_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  100 20 30 4000 50 6 7 0 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\n")
+    monkeypatch.setattr(timing, "STAT", stat)
+    assert timing._ticks() == 163
+    later = "cpu  {} 20 30 4000 50 6 7 0 0 0\n".format(100 + os.sysconf("SC_CLK_TCK"))
+    monkeypatch.setattr("time.sleep", lambda seconds: stat.write_text(later))
+    assert timing.busy_cores(0.5) == 2.0  # a second of work in half a second
+    monkeypatch.setattr(timing, "STAT", tmp_path / "none")
+    assert timing.busy_cores() == os.getloadavg()[0]
 
 
 def test_copy_is_split_at_the_delay_and_a_picture_stays_below_a_megabyte() -> None:

@@ -32,7 +32,7 @@ def test_srnn_runs_at_the_papers_settings_and_rivals_have_five_minutes() -> None
     assert by_line["srnn", "pmnist"].epochs == 60
     assert by_line["srnn", "pmnist"].cpu_minutes is None
     assert {by_line[name, "pmnist"].cpu_minutes for name in RIVALS} == {17.0}
-    assert by_line["gru, 5 epochs", "pmnist"].epochs == 5
+    assert by_line["gru, 5 of 60 epochs", "pmnist"].epochs == 5
     assert {key[0] for key in by_line if key[1] == "bigpmnist"} == {
         "srnn",
         "srnn, wrapped pixels",

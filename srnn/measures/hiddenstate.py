@@ -1,8 +1,10 @@
 """The states of a trained SRNN over time, with the shift undone: a picture, and how much changes in each phase of a sequence.
 
 change    |h_t - P h_{t-1}| / |P h_{t-1}|, the relative change of a step beyond the shift
+drift     the same from the first step of a phase to its last, over the larger of both states
 zeroed    share of the positive units that a step sets to zero
 alive     share of units that are positive
+dropped   share of units that were positive for LASTING steps that a step sets to zero, over the whole sequence
 """
 
 import base64
@@ -19,6 +21,7 @@ from srnn.run import Run
 from srnn.tasks import Batch
 
 PIXELS = 700_000  # of a picture at most: with 8 bits each that is less than a megabyte in a record, whatever it shows
+LASTING = 10
 WHITEST = 0.995  # the share of values that a picture tells apart; larger ones are as bright as can be
 
 
@@ -37,8 +40,10 @@ def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: i
     for name, here in phases.items():
         here = here[:, 1:] & (size > 0)  # a step is that into t; from a state of zeros there is no relative change
         found[name] = {"steps": int(here.sum()), **({} if not here.any() else _means(here, change, zeroed, states[:, 1:] > 0))}
+        found[name] |= _drift(phases[name], states)
     marks = batch.input[0, :, 1].nonzero().flatten().tolist() if run.task.name == "adding" else []
-    return {"steps": states.shape[1], "units": states.shape[2], "phases": found, "markers": marks, **_picture(states[0])}
+    about = {"steps": states.shape[1], "units": states.shape[2], "phases": found, "dropped": _dropped(states), "markers": marks}
+    return about | _picture(states[0])
 
 
 def _means(here: Tensor, change: Tensor, zeroed: Tensor, alive: Tensor) -> dict[str, float]:
@@ -47,6 +52,24 @@ def _means(here: Tensor, change: Tensor, zeroed: Tensor, alive: Tensor) -> dict[
         "zeroed": float(zeroed[here].mean()),
         "alive": float(alive[here].double().mean()),
     }
+
+
+def _drift(here: Tensor, states: Tensor) -> dict[str, float]:
+    """Mean over the sequences in which the phase is of one piece and has two steps or more; nothing where there is none."""
+    found = []
+    for steps, h in zip(here, states, strict=True):
+        t = steps.nonzero().flatten()
+        if len(t) > 1 and t[-1] - t[0] == len(t) - 1:
+            first, last = h[t[0]], h[t[-1]]
+            found.append((last - first).norm() / torch.maximum(first.norm(), last.norm()).clamp(min=1e-30))
+    return {"drift": float(torch.stack(found).mean())} if found else {}
+
+
+def _dropped(states: Tensor) -> float:
+    alive = states > 0
+    lasting = alive[:, :-1].unfold(1, LASTING, 1).all(dim=-1)  # at step LASTING - 1 and on
+    lost = lasting & ~alive[:, LASTING:]
+    return float(lost.sum() / lasting.sum().clamp(min=1))
 
 
 def _batch(run: Run, sequences: int, steps: int | None) -> Batch:

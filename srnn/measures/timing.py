@@ -2,8 +2,10 @@
 
 import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import linear_regression, median, quantiles
 from typing import Any
 
@@ -19,6 +21,7 @@ from srnn.network import Network
 
 PAPER = ("rnn", "lstm", "gru", "nru", "urnn")
 DENSE = {"pmnist": real_images}  # numbers where the setting has symbols of a fixed alphabet
+STAT = Path("/proc/stat")
 INPUTS = 128  # d_i, and the width of f_r, when time is measured over units and steps
 QUANTILE = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}  # of Student's t, two sides, 95 %
 
@@ -31,13 +34,33 @@ def runtime(
     The plain loop is SRNN without a compiled kernel, dense that with real inputs, alphabet that with symbols. uRNN runs twice,
     with its matrix built once for a sequence and with its factors applied at every step.
     """
-    load, before = os.getloadavg()[0], torch.get_num_threads()
+    busy, before = busy_cores(), torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         found = _race(task, rounds, networks, steps)
     finally:
         torch.set_num_threads(before)
-    return found | {"threads": threads, "load_before": load}
+    return found | {"threads": threads, "busy_cores": busy}
+
+
+def busy_cores(seconds: float = 0.5) -> float:
+    """Cores that others use while this process sleeps; where the system does not say, its load."""
+    before = _ticks()
+    if before is None:
+        return os.getloadavg()[0]
+    time.sleep(seconds)
+    after = _ticks()
+    assert after is not None
+    return (after - before) / os.sysconf("SC_CLK_TCK") / seconds
+
+
+def _ticks() -> int | None:
+    """All time that the cores of a Linux machine were at work."""
+    try:
+        user, nice, system, _, _, *interrupts = map(int, STAT.read_text().split("\n")[0].split()[1:8])
+    except OSError:
+        return None
+    return user + nice + system + sum(interrupts)
 
 
 def _race(task: str, rounds: int, networks: Sequence[str], steps: int | None) -> dict[str, Any]:
@@ -108,7 +131,7 @@ def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, roun
     With one thread: two would begin to share the work somewhere along the way, which looks like another exponent. The exponent
     is fitted to the larger half of the sizes, where what a step costs in any case counts less.
     """
-    before = torch.get_num_threads()
+    busy, before = busy_cores(), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         times = Clock(rounds).race({size: _one_sequence(network, over, size, fixed) for size in sizes})
@@ -124,6 +147,7 @@ def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, roun
         "exponent": exponent,
         "margin": margin,
         "threads": 1,
+        "busy_cores": busy,
     }
 
 

@@ -10,7 +10,8 @@ from srnn.recipes import TASKS
 
 SMOOTH = 5  # entries of a loss curve that are averaged before it is judged, as a rule 500 updates
 CLOCKS = ("minutes", "cpu_minutes")
-TOLERANCE = 0.02  # relative difference of errors that is not taken for one: runs that differ in the seed alone differ as much
+TOLERANCE = 0.02  # relative difference of errors that is not taken for one, whatever the seeds say
+CUT = "*"  # marks a number made with fewer updates than planned
 
 
 class Missing(Exception):
@@ -189,18 +190,21 @@ BETTER, IN_TIME, SAME, WORSE, UNCLEAR = "better", "better at equal time", "no di
 
 
 def compare(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
-    """How ours do beside theirs. A rival that might still improve can win, and can lose at equal time only.
+    """How ours do beside theirs. Who might still improve can win, and can lose at equal time only.
 
-    A rival that diverged has lost when it did so with two seeds.
+    A rival that diverged has lost when it did so with two seeds; we have with one.
     """
     if any(each.diverged for each in ours):
-        return UNCLEAR
+        return UNCLEAR if any(each.diverged for each in theirs) else WORSE
     if any(each.diverged for each in theirs):
         return BETTER if len(theirs) > 1 and all(each.diverged for each in theirs) else UNCLEAR
     a, b = mean(ours), mean(theirs)
     if a is None or b is None:
         return UNCLEAR
-    outcome = _order(ours[0], a, b, max(spread(ours), spread(theirs)))
+    apart = max(spread(ours), spread(theirs))
+    outcome = _order(ours[0], a, b, apart)
+    if outcome != BETTER and not all(each.is_fair for each in ours):
+        return UNCLEAR
     if outcome == WORSE or all(each.is_fair for each in theirs):
         return outcome
     if outcome == SAME:
@@ -209,7 +213,7 @@ def compare(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
     then, rivals = ([each.best(seconds=limit) for each in side] for side in (ours, theirs))
     if None in then or None in rivals:
         return UNCLEAR
-    at_equal_time = _order(ours[0], _mean(then), _mean(rivals), 0.0)  # type: ignore[arg-type]
+    at_equal_time = _order(ours[0], _mean(then), _mean(rivals), apart)  # type: ignore[arg-type]
     return IN_TIME if at_equal_time == BETTER else UNCLEAR
 
 

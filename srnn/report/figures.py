@@ -9,7 +9,7 @@ import numpy
 from srnn.paper import RIVALS, SIZES, Exhibit
 from srnn.plot import Figure, Line, Panel
 from srnn.report.claims import NEAREST
-from srnn.report.evidence import Evidence, Result, mean
+from srnn.report.evidence import CUT, Evidence, Result, mean
 from srnn.report.tables import PRINTED, SHORT, TIMED
 
 SHOWN = ("srnn", *RIVALS)
@@ -117,7 +117,8 @@ def speech_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             line = f"{network}{direction}"
             points = sorted((x, mean(results)) for (name, x), results in found.items() if name == line and mean(results))
             if points:
-                shown.append(Line(network, *_unzip(points), network, dots="o"))
+                cut = any(not each.is_whole for x, _ in points for each in found[line, x])
+                shown.append(Line(f"{network}{CUT if cut else ''}", *_unzip(points), network, dots="o"))
                 guides = [(name, value) for name, value in found[line, points[0][0]][0].record["lines"].items()]
             paper = sorted((x, value) for (name, x), value in exhibit.published.items() if name == network)
             if paper and not direction and points:
@@ -125,7 +126,8 @@ def speech_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         if shown:
             panels.append(Panel(title, "units", exhibit.metric, shown, guides, "xy" if not direction else "x"))
     alt = "Test error over the number of units for each network, on both directions of the speech task."
-    yield Figure("timit", "Speech frames: test error at the best validation epoch; the paper's numbers dotted.", alt, panels)
+    caption = "Speech frames: test error at the best validation epoch; the paper's numbers dotted."
+    yield Figure("timit", f"{caption} {CUT} With runs that the clock has ended.", alt, panels)
     yield from speech_curves(exhibit, evidence)
 
 
