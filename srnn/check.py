@@ -17,6 +17,11 @@ Extents = dict[str, int]
 Lengths = Tensor | Sequence[int] | int
 
 
+def tensor(name: str, given: object, advice: str = "") -> None:
+    if not isinstance(given, Tensor):
+        raise SettingTypeError(f"{name} must be a tensor; got {type(given).__name__}{advice}")
+
+
 def sizes(**settings: object) -> None:
     for name, size in settings.items():
         if not isinstance(size, int) or isinstance(size, bool):
@@ -70,6 +75,7 @@ def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Te
     shape = tuple(axes.values())
     if h is None:
         h = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
+    tensor(name, h, "; the state is one tensor, as that of nn.GRU")
     if tuple(h.shape) != shape:
         expected = f"[{', '.join(axes)}] = {shape} to go with input of shape {tuple(beside.shape)}"
         raise ShapeError(f"{name} must be {expected}; got {tuple(h.shape)}")
@@ -80,6 +86,7 @@ def input(
     name: str, x: Tensor, alphabet: Tensor | None, C: int, weight: Tensor, *forms: tuple[str, ...]
 ) -> tuple[Tensor, Tensor | None, Extents]:
     """x in one of the forms, C numbers wide or with a symbol of the alphabet [V, C] in their place; the batch, if x has one."""
+    tensor(name, x)
     axes = [(*form, "inputs") if alphabet is None else form for form in forms]
     names = next((names for names in axes if len(names) == x.dim()), None)
     if names is None:
@@ -91,6 +98,7 @@ def input(
             raise ShapeError(f"{name} must be input_size = {C} wide; got shape {tuple(x.shape)}")
         advice = {} if x.is_floating_point() else {"advice": "symbols need alphabet="}
         return numbers(name, x, weight, **advice), None, batch
+    tensor("alphabet", alphabet)
     if x.dtype not in SYMBOLS:
         raise DtypeError(f"{name} must hold symbols, as uint8, int32 or int64, to go with alphabet=; got {x.dtype}")
     if alphabet.dim() != 2 or alphabet.shape[1] != C:

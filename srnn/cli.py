@@ -35,7 +35,8 @@ def main() -> None:
     except SRNNError as error:
         which = os.environ.get("RANK", "0")  # of the processes of torchrun, where the first speaks for all that stop together
         if which == "0" or not isinstance(error, Interrupted):
-            print(f"srnn: {error}" if which == "0" else f"srnn (process {which}): {error}", file=sys.stderr)
+            said = str(error).removeprefix("srnn: ")  # an error about the network of that name
+            print(f"srnn: {said}" if which == "0" else f"srnn (process {which}): {said}", file=sys.stderr)
         sys.exit(error.exit_code if isinstance(error, Interrupted) else 1)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
@@ -134,6 +135,9 @@ def bench(
     if scale:
         from srnn.bench import scale as scaling
 
+        if networks or only or threads != 2:
+            raise SettingError("--scale measures two processes of one thread: leave out --networks, --only and --threads")
+        out = out or scaling.RECORD.with_stem(scaling.RECORD.stem + ("-quick" if quick else ""))
         raise typer.Exit(scaling.main(repeats or (3 if quick else 15), out, readme))
     raise typer.Exit(
         bench.main(quick=quick, threads=threads, repeats=repeats, out=out, readme=readme, only=only, networks=networks)
@@ -255,6 +259,9 @@ def train(
     if not checkpoint_every >= 0:  # nan is not below 0 either
         raise SettingError(f"--checkpoint-every must be a number of seconds; got {checkpoint_every}")
     given = _given(context, setting or [])
+    if task is None and resume is None:
+        tasks = ", ".join(sorted(recipes.TASKS))
+        raise typer.BadParameter(f"name one ({tasks}, or a file.py), or a run with --resume", param_hint="TASK")
     if resume is not None:
         for name in ("model", "recipe", "out"):
             if getattr(context.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT":
@@ -356,7 +363,7 @@ def reproduce(
         bool, typer.Option("--list", help="Name the exhibits: what they show, how many runs, how many recorded.")
     ] = False,
     estimate: Annotated[bool, typer.Option("--estimate", help="Say what would be run, and for how long; run nothing.")] = False,
-    profile: Annotated[str, typer.Option(help="cpu, or full: the authors' lengths for every network.")] = "cpu",
+    profile: Annotated[str, typer.Option(help="cpu, full: the authors' lengths for every network, or quick.")] = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="A rehearsal at toy sizes, kept apart from results.")] = False,
     all_networks: Annotated[bool, typer.Option("--all-networks", help="Also networks that the paper did not run.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="This network alone; may be given again.")] = None,
@@ -379,14 +386,20 @@ def reproduce(
     from srnn import reproduce as crew
 
     lab.look_in(data)
-    plan, console = paper.Plan("quick" if quick else profile, all_networks), Console()
+    plan, console = paper.Plan(_profile(profile, quick), all_networks), Console()
     if list_:
         crew.show(plan, console)
         return
     if not exhibits:
-        raise SettingError(f"name an exhibit, or all: {', '.join(paper.EXHIBITS)}")
+        raise typer.BadParameter(f"name one, or all: {', '.join(paper.EXHIBITS)}", param_hint="EXHIBITS")
     if crew.reproduce(exhibits, plan, console, jobs=jobs, ray=ray, only=only or (), estimate_only=estimate):
         raise typer.Exit(1)
+
+
+def _profile(profile: str, quick: bool) -> str:
+    if quick and profile not in ("cpu", "quick"):
+        raise SettingError(f"--quick is a profile of its own: leave out --profile {profile}")
+    return "quick" if quick else profile
 
 
 @app.command()
@@ -426,7 +439,7 @@ def sweep(
 def report(
     out: Annotated[Path, typer.Option(help="The folder of the page; its figures and tables lie beside it.")] = Path("report"),
     results: Annotated[Path, typer.Option(help="Where the records lie.")] = Path("results"),
-    profile: Annotated[str, typer.Option(help="cpu or full: of which runs.")] = "cpu",
+    profile: Annotated[str, typer.Option(help="cpu, full or quick: of which runs.")] = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="Of a rehearsal: what `srnn reproduce --quick` left.")] = False,
     readme: Annotated[Path | None, typer.Option(help="A README whose verdicts are to be replaced; makes no page.")] = None,
 ) -> None:
@@ -442,10 +455,13 @@ def report(
     from srnn import report as page
     from srnn import reproduce as crew
 
-    plan, console = paper.Plan("quick" if quick else profile, all_networks=True), Console()
+    plan, console = paper.Plan(_profile(profile, quick), all_networks=True), Console()
+    quick = plan.profile == "quick"
     folder = crew.places(plan)[1] if quick else results
     if readme is not None:
-        page.fill_readme(folder, readme)
+        if quick:
+            raise SettingError("a rehearsal says nothing about the paper: --readme takes records of experiments")
+        page.fill_readme(folder, readme, plan)
         return
     lead = "A rehearsal at toy sizes: it shows that everything runs, and says nothing about the paper." if quick else ""
     path = page.make(folder, out, console, plan=plan, lead=lead, is_experiment=not quick)

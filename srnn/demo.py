@@ -34,7 +34,7 @@ PAPER = {"copy": "solved, 100 to 2000", "adding": "solved, 100 to 1500", "pmnist
 
 
 def runs(minutes: float | None = None, seed: int = 1234) -> list[Run]:
-    """The settings of the paper, but for adding: our recipe needs a fifth of the updates. All end once the point is made."""
+    """The settings of the paper, but for adding: our recipe needs a tenth of the updates. All end once the point is made."""
     how: dict[str, Any] = {"seed": seed, "minutes": minutes, "threads": torch.get_num_threads()}
     return [
         make_run("copy", "srnn", length=500, steps=6000, stop_below=0.1 * 10 * math.log(8) / 520, **how),

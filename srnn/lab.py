@@ -32,8 +32,7 @@ def look_in(data: Path | None) -> None:
 def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, Any], resume: Path | None) -> Run:
     """The run that is asked for: a new one by its settings, or one that stands in a folder, perhaps with another end."""
     if resume is None:
-        if task is None:
-            raise SettingError(f"name a task ({', '.join(sorted(recipes.TASKS))}, or a file.py), or a run with --resume")
+        assert task is not None
         return recipes.make_run(task, model, recipe, **{"threads": distributed.default_threads(), **given})
     if task is not None or given.keys() - set(LIMITS):
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in given.keys() - set(LIMITS)) or "a task"
@@ -102,6 +101,8 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
         )
     torch.set_num_threads(run.threads)
     source = place.model if finished else place.checkpoint
+    if not source.exists() and place.record.exists():
+        raise RecordError(f"{path} left no weights: the run diverged before its first checkpoint")
     tensors = {name.removeprefix("" if finished else "model."): tensor for name, tensor in load_tensors(source)[0].items()}
     model = make_model(run)
     try:

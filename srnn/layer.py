@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from srnn import check, kernels
 from srnn.check import Extents, Lengths
-from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
+from srnn.errors import DtypeError, LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "identity", "random")
 SIGMA = {"relu": torch.relu, "tanh": torch.tanh}
@@ -89,6 +89,8 @@ class _Shuffling(nn.Module):
         check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         check.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
         check.flags(gate=gate, bias=bias)
+        if dtype is not None and not dtype.is_floating_point:
+            raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype}")
         if activation not in kernels.ACTIVATIONS:
             raise one_of("activation", activation, kernels.ACTIVATIONS)
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -203,7 +205,7 @@ class SRNN(_Shuffling):
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; with ReLU the last layer never holds its states, and T costs it no memory."""
+        """The h_n of `forward`; with ReLU the last layer never holds its states, nor anything else of size [N, T, H]."""
         return self._run(input, hx, lengths, alphabet, final=True)[1]
 
     def step(self, x_t: Tensor, h: Tensor | None = None) -> Tensor:
@@ -321,6 +323,8 @@ def _index(permutation: str | Tensor, H: int, device: torch.device) -> Tensor | 
     """Where P takes each unit from, (P h)_i = h[index[i]]; None is the shift, which the kernels know by themselves."""
     if isinstance(permutation, Tensor):
         return check.permutation(permutation, H).to(device)
+    if not isinstance(permutation, str):
+        raise SettingTypeError(f"permutation must be {', '.join(PERMUTATIONS)} or an index tensor; got {permutation!r}")
     if permutation not in PERMUTATIONS:
         raise one_of("permutation", permutation, PERMUTATIONS)
     if permutation == "shift":

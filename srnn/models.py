@@ -19,7 +19,8 @@ from srnn.baselines.rgd import RGDNetwork
 from srnn.baselines.scornn import SCORNNNetwork
 from srnn.baselines.torch_nn import GRUNetwork, LSTMNetwork, RNNNetwork
 from srnn.baselines.urnn import URNNNetwork
-from srnn.layer import SRNN
+from srnn.kernels import ACTIVATIONS
+from srnn.layer import PERMUTATIONS, SRNN
 from srnn.network import Network
 from srnn.tasks import Batch, Task
 
@@ -34,6 +35,7 @@ class SRNNNetwork(Network):
     permutation: str = "shift"
 
     name = "srnn"
+    takes_symbols = True
     authors_counts = {"f_r 8": 1_690, "f_r 32, as in Table 4": 4_834}
 
     def variants(self) -> Mapping[str, Network]:
@@ -43,6 +45,8 @@ class SRNNNetwork(Network):
         super().__post_init__()
         widths = all(isinstance(width, int) and width >= 1 for width in self.mlp)
         self._require(widths, "widths of at least 1, such as 32,32", "mlp")
+        self._require(self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS), "activation")
+        self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
 
     @property
     def embedding_size(self) -> int:
@@ -103,12 +107,12 @@ class Model(nn.Module):
         one_hot = torch.eye(task.symbols) if task.symbols and not embed else None
         self.register_buffer("alphabet", task.alphabet if one_hot is None else one_hot, persistent=False)
         self.rnn: Any = network.layer(C, task.usual_steps)
-        self.every_step = task.every_step
+        self.every_step, self.takes_symbols = task.every_step, network.takes_symbols
         self.readout = _readout((network.output_size(C), *readout, task.output_size), norm, dropout)
         network.begin_readout(self.readout[-1], task.name)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch) -> Tensor:
-        if isinstance(self.rnn, SRNN) and not self.every_step:
+        if self.takes_symbols and not self.every_step:
             return self.readout(self.rnn.final_state(batch.input, alphabet=self.symbols)[-1])
         states = self.states(batch.input)[0]
         return self.readout(states if self.every_step else states[:, -1])
@@ -120,7 +124,7 @@ class Model(nn.Module):
 
     def states(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
         """The layer's output at all steps, and its last state, from inputs or symbols as a batch holds them."""
-        if isinstance(self.rnn, SRNN):  # b once per symbol, not once per step
+        if self.takes_symbols:  # b once per symbol, not once per step
             return self.rnn(x, state, alphabet=self.symbols)
         return self.rnn(x if self.symbols is None else nn.functional.embedding(x.long(), self.symbols), state)
 

@@ -43,6 +43,7 @@ class Network:
 
     name: ClassVar[str]
     is_stacked: ClassVar[bool] = True  # whether num_layers may be more than 1
+    takes_symbols: ClassVar[bool] = False  # whether its layer has alphabet= and final_state, as `srnn.SRNN`
     recipes: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
     authors_counts: ClassVar[Mapping[str, int]] = {}  # by variant: what the SRNN authors' code counts on adding, 128 units
 

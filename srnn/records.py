@@ -154,7 +154,7 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     for number, line in enumerate(lines, start=1):
         record = _parsed(line)
         if record is None or "kind" not in record or not isinstance(record.get("id"), str):
-            faults.append(f"{path}:{number} is damaged: it must be a record, one JSON object; it is left out")
+            faults.append(f"{path}:{number} is damaged: it must be one JSON object with kind and id; it is left out")
         elif record.get("format", 1) != FORMAT:
             theirs = f"format {record['format']}, and this srnn reads format {FORMAT}"
             faults.append(f"{path}:{number} is of another version: {theirs}; it is left out")
@@ -169,7 +169,7 @@ def read_all(path: Path) -> list[dict[str, Any]]:
     """The records of a file that holds one a line; an error where a line holds none."""
     found, faults = read_lines(path)
     if faults:
-        raise RecordError("; ".join(faults))
+        raise RecordError("; ".join(fault.removesuffix("; it is left out") for fault in faults))
     return found
 
 

@@ -23,6 +23,7 @@ from srnn.errors import DataError, Interrupted, RecordError, SRNNError, one_of
 from srnn.folder import RunFolder, load_tensors
 from srnn.lab import RUNS
 from srnn.measures import measure
+from srnn.models import NETWORKS
 from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.run import Run
 from srnn.train import Training
@@ -95,6 +96,9 @@ def reproduce(
 ) -> list[str]:
     """Makes what is not recorded, one exhibit after the other; returns what failed, in words."""
     wanted, failed = list(names), []
+    for network in only:
+        if network not in NETWORKS:
+            raise one_of("network", network, sorted(NETWORKS))
     for exhibit in chosen(wanted):
         missing = [name for name in exhibit.data if not data.is_here(name)]
         if missing and "all" in wanted:
@@ -116,6 +120,10 @@ def _reproduce(
     runs, into = places(plan)
     done = recorded(into, console)
     wanted, measurements = runs_of([exhibit], plan, only), measurements_of([exhibit], plan, only)
+    if only and not wanted and not measurements:
+        more = "" if plan.all_networks else "; --all-networks may add some"
+        console.print(f"{exhibit.id} has no run of {', '.join(only)}{more}", highlight=False)
+        return []
     to_measure = {key: each for key, each in measurements.items() if key not in done}
     # Weights are not recorded: a run that is to be looked at, and whose folder is not here, is made once more.
     needed = {each.run.id: each.run for each in to_measure.values() if each.trained and each.run is not None}

@@ -94,7 +94,7 @@ def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
     minutes = sum(record["cpu_seconds"] for record in group) / 60 / len(group)
     return (
         *brief(run),
-        f"ours: {run['recipe']}{apart}" if (apart := _departures(run)) else run["recipe"],
+        f"ours: {run['recipe']}, but {apart}" if (apart := _departures(run)) else run["recipe"],
         _score(group),
         ", ".join(str(record["run"]["seed"]) for record in group),
         number(first["guesser"]),
@@ -156,4 +156,4 @@ def _departures(run: Mapping[str, Any]) -> str:
         return ""
     usual = make_run(run["task"]["name"], run["network"]["name"], run["recipe"]).as_dict()
     apart = ("task", "network", "recipe", "seed", "threads")
-    return "".join(f", {name} {value}" for name, value in run.items() if name not in apart and value != usual.get(name))
+    return ", ".join(f"{name} {value}" for name, value in run.items() if name not in apart and value != usual.get(name))

@@ -44,7 +44,11 @@ def _value(name: str, text: str) -> Any:
 
 def runs_of(task: str, model: str, recipe: str, given: Mapping[str, Any], grids: Iterable[str]) -> dict[str, Run]:
     """The runs by id; whatever is wrong with one shows before any is begun."""
-    runs = [make_run(task, model, recipe, **{"threads": 1, **given, **each}) for each in grid(grids)]
+    combinations = grid(grids)
+    both = sorted(given.keys() & combinations[0].keys())
+    if both:
+        raise SettingError(f"{', '.join(both)}: given by --set and by --grid; one of them is enough")
+    runs = [make_run(task, model, recipe, **{"threads": 1, **given, **each}) for each in combinations]
     return {run.id: run for run in runs}
 
 

@@ -50,7 +50,8 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"permutation": torch.tensor([0, 1, 2])}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"permutation": torch.arange(5)[None]}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"permutation": torch.tensor(0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
-    ({"permutation": [4, 3, 2, 1, 0]}, SettingError, "no permutation is called [4, 3, 2, 1, 0]; there are shift"),
+    ({"permutation": [4, 3, 2, 1, 0]}, SettingTypeError, "must be shift, identity, random or an index tensor; got [4, 3"),
+    ({"dtype": torch.int32}, DtypeError, "dtype must be one of floating point, such as torch.float32; got torch.int32"),
     ({"permutation": torch.arange(5.0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"gate": 1}, SettingTypeError, "gate must be True or False; got 1"),
     ({"bias": None}, SettingTypeError, "bias must be True or False; got None"),
@@ -101,6 +102,13 @@ GRU_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {  # mistakes that on
     "device": (lambda m: m(X.to("meta")), DeviceError, "input is on meta and the weights are on cpu; move one"),
 }
 OWN_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
+    "no tensor": (lambda m: m(X.tolist()), SettingTypeError, "input must be a tensor; got list"),
+    "the pair of an LSTM": (
+        lambda m: m(X, (HX, HX)),
+        SettingTypeError,
+        "hx must be a tensor; got tuple; ... as that of nn.GRU",
+    ),
+    "no alphabet": (lambda m: m(IDS, alphabet=[[0.0]]), SettingTypeError, "alphabet must be a tensor; got list"),
     "hx batch, packed": (lambda m: m(PACKED, HX[:, :3]), ShapeError, f"{HX_EXPECTED} (12, 3); got (2, 3, 5)"),
     "hx too many, packed": (lambda m: m(PACKED, torch.zeros(2, 9, H)), ShapeError, f"{HX_EXPECTED} (12, 3); got (2, 9, 5)"),
     "packed rank": (lambda m: m(PACKED, alphabet=ALPHABET), ShapeError, "data of input must be [steps]; got shape (12, 3)"),
@@ -133,7 +141,7 @@ VALUE_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
     "lengths too long": (lambda m: m(X, lengths=[1, 7, 2, 3]), LengthError, "lengths ... 7"),
     "lengths negative": (lambda m: m(X, lengths=[1, -1, 2, 3]), LengthError, "lengths ... -1"),
     "lengths too long, symbols": (lambda m: m(IDS, lengths=[1, 7, 2, 3], alphabet=ALPHABET), LengthError, "lengths ... 7"),
-    "symbol too large": (lambda m: m(IDS + V, alphabet=ALPHABET), SymbolError, "ids ... 7"),
+    "symbol too large": (lambda m: m(IDS + V, alphabet=ALPHABET), SymbolError, "symbols ... alphabet ... 7"),
     "symbol negative": (lambda m: m(IDS - 1, alphabet=ALPHABET), SymbolError, "ids ... -1"),
     "symbol of no alphabet": (lambda m: m(IDS, alphabet=ALPHABET[:0]), SymbolError, "ids"),
 }

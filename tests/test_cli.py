@@ -91,6 +91,32 @@ def test_error_of_ours_is_one_line_and_ends_with_1(run: Run) -> None:
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("bench --scale --networks", "leave out --networks, --only and --threads"),
+        ("report --quick --readme README.md", "a rehearsal says nothing about the paper"),
+        ("report --profile quick --readme README.md", "a rehearsal says nothing about the paper"),
+        ("reproduce copy --profile full --quick", "leave out --profile full"),
+        ("train speech --corpus mnist", "no corpus is called 'mnist'; there are speech, timit, timit-sample"),
+        ("train copy --activation gelu", "srnn: activation must be relu or tanh; got 'gelu'"),
+        ("train copy --permutation turn", "srnn: permutation must be shift, identity, random; got 'turn'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_one_line(run: Run, arguments: str, said: str) -> None:
+    code, out, err = run(*arguments.split())
+    assert (code, out) == (1, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("command", "word"), [("train", "TASK"), ("reproduce", "EXHIBITS")])
+def test_what_must_be_named_is_asked_for(run: Run, command: str, word: str) -> None:
+    code, _, err = run(command)
+    assert code == 2
+    assert word in err
+
+
 def test_unknown_backend_in_the_environment_is_answered_with_the_list(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "srnn", "train", "copy", "--steps", "1"]
     environment = os.environ | {"SRNN_BACKEND": "nonsense"}
@@ -250,7 +276,6 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("train", "name a task (adding, bigpmnist, copy, pmnist, randomlabels, speech, or a file.py), or a run with --resume"),
         ("train copi", "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech"),
         ("train copy --model srn", "no network is called 'srn'; there are eurnn, exprnn, gru, indrnn, lru, lstm,"),
         ("train copy --recipe best", "no recipe is called 'best'; there are paper, own, ours"),
@@ -299,7 +324,7 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
             "besides --steps, --epochs, --minutes, --cpu-minutes, --patience, --resume takes none",
         ),
         ("train copy --device meta", "device 'meta' is not available here: it computes nothing"),
-        ("train copy --out [/b]x --activation tan[/h]", "no activation is called 'tan[/h]'; there are relu, tanh"),
+        ("train copy --out [/b]x --activation tan[/h]", "activation must be relu or tanh; got 'tan[/h]'"),
         ("train copy --model nnrnn --hidden-size 7", "nnrnn: hidden_size must be even; got 7"),
         (
             "train copy --model eurnn --set style=fft --hidden-size 12",
@@ -308,7 +333,6 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
         ("train copy --model urnn --set factored=3", "factored must be of the kind of False; got 3"),
         ("info srn", "no network is called 'srn'; there are eurnn,"),
         ("info gru --task coppy", "no task is called 'coppy'; there are adding,"),
-        ("reproduce", "name an exhibit, or all: copy, adding, psmnist"),
         ("reproduce coppy", "no exhibit is called 'coppy'; there are all, copy"),
         ("reproduce copy --profile gpu", "no profile is called 'gpu'; there are cpu, full, quick"),
         ("runs nowhere", "there is no folder nowhere; begin a run with: srnn train copy"),

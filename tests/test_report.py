@@ -769,7 +769,6 @@ def test_the_readme_shows_the_records() -> None:
 def test_the_figures_of_the_readme_are_those_of_the_records(tmp_path: Path) -> None:
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs" / "figures").mkdir(parents=True)
-    (tmp_path / "docs" / "figures" / "old.svg").touch()
     report.fill_readme(ROOT / "results", tmp_path / "README.md")
     made = {path.name: path.read_bytes() for path in (tmp_path / "docs" / "figures").iterdir()}
     assert made == {path.name: path.read_bytes() for path in (ROOT / "docs" / "figures").iterdir()}
@@ -877,6 +876,13 @@ def test_the_command_makes_the_page(world: list[dict[str, Any]], tmp_path: Path,
     assert (tmp_path / "page" / "index.html").exists()
     readme = tmp_path / "README.md"
     readme.write_text("before\n<!-- verdicts:begin -->\n<!-- verdicts:end -->\nafter\n")
+    figures_there = tmp_path / "docs" / "figures"
+    figures_there.mkdir(parents=True)
+    (figures_there / "mine.svg").write_text("of the user")
+    (figures_there / "psmnist.svg").write_text("of records that are gone")
     assert CliRunner().invoke(app, ["report", "--readme", "README.md"]).exit_code == 0
-    assert "Of 27 claims" in readme.read_text()
+    assert "Verdicts on 27 claims" in readme.read_text()
+    assert {path.name for path in figures_there.iterdir()} == {"mine.svg", "copy.svg"}
+    assert CliRunner().invoke(app, ["report", "--readme", "README.md", "--profile", "full"]).exit_code == 0
+    assert not (figures_there / "copy.svg").exists()  # of the full profile there is no record
     assert records.read_all(tmp_path / "results" / "copy.jsonl") == [world[0]]

@@ -363,6 +363,13 @@ def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPat
     assert "timit is left out: it needs speech" in said(console)
 
 
+def test_a_network_that_an_exhibit_does_not_have_is_told(console: Console) -> None:
+    with pytest.raises(SettingError, match="no network is called 'foo'; there are eurnn, exprnn, gru"):
+        reproduce.reproduce(["copy"], QUICK, console, only=["foo"])
+    assert reproduce.reproduce(["permutation"], QUICK, console, only=["gru"]) == []
+    assert "permutation has no run of gru; --all-networks may add some" in said(console)
+
+
 def test_only_what_is_named_is_run() -> None:
     found = reproduce.runs_of([EXHIBITS["copy"], EXHIBITS["adding"]], Plan(), ["gru"])
     assert {run.network.name for run in found.values()} == {"gru"}

@@ -36,7 +36,7 @@ def test_seeds_share_a_line_and_other_settings_do_not(folder: Path) -> None:
         ("copy length 5", "1234"),
         ("copy length 12", "1234"),
     ]
-    usual, other = "ours: paper, batch_size 2, steps 4", "ours: paper, batch_size 2, lr 0.5, steps 4"
+    usual, other = "ours: paper, but batch_size 2, steps 4", "ours: paper, but batch_size 2, lr 0.5, steps 4"
     assert [line["recipe"] for line in lines] == [usual, other, usual]
     by_seed = {record["run"]["seed"]: record["training"] for record in found[:2]}
     shown = [f"{number(by_seed[seed]['lowest'])} / {number(by_seed[seed]['final'])}" for seed in (1, 1234)]

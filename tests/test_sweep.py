@@ -39,6 +39,11 @@ def test_what_is_no_grid_is_refused(texts: list[str], said: str) -> None:
         sweep.grid(texts)
 
 
+def test_a_setting_is_fixed_or_varied() -> None:
+    with pytest.raises(SettingError, match="seed: given by --set and by --grid"):
+        sweep.runs_of("copy", "srnn", "paper", {"seed": 3}, ["seed=1,2"])
+
+
 def test_a_setting_that_there_is_not_shows_before_anything_is_run() -> None:
     with pytest.raises(SettingError, match="has a setting 'colour'"):
         sweep.runs_of("copy", "srnn", "paper", {}, ["colour=1,2"])

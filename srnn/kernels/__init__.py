@@ -13,7 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srnn.errors import BackendError, DeviceError, DtypeError, LengthError, SettingError, ShapeError, SymbolError, one_of
+from srnn.errors import (
+    BackendError,
+    DeviceError,
+    DtypeError,
+    LengthError,
+    SettingError,
+    SettingTypeError,
+    ShapeError,
+    SymbolError,
+    one_of,
+)
 from srnn.kernels import fallback, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
 
 __all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
@@ -172,6 +182,7 @@ def _call(op: Callable[..., Any], *args: Any) -> Any:
 
 
 def _check_rank(b: Tensor, ids: Tensor | None) -> None:
+    _check_tensors(b=b, ids=ids)
     if ids is None and b.dim() != 3:
         raise ShapeError(f"b must be [N, T, H]; got shape {tuple(b.shape)}")
     if ids is not None and (b.dim() != 2 or ids.dim() != 2):
@@ -182,10 +193,11 @@ def _check(
     b: Tensor, h0: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None, activation: str
 ) -> None:
     _check_rank(b, ids)
+    _check_tensors(h0=h0, permutation=permutation, lengths=lengths)
     if ids is not None and ids.dtype not in _INTEGERS:
         raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
-    N, T, H = ops.shape(b, ids)
-    _check_sequence(N, T, H, b, h0, permutation, lengths, activation)
+    N, _, H = ops.shape(b, ids)
+    _check_sequence(N, H, b, h0, permutation, lengths, activation)
     _check_devices(b, h0=h0, ids=ids, permutation=permutation, lengths=lengths)
 
 
@@ -213,13 +225,13 @@ def _check_gated(
             raise DtypeError(f"{name} must have z's dtype, {z.dtype}; got {tensor.dtype}")
     if x.dtype != z.dtype:
         raise DtypeError(f"x must have z's dtype, {z.dtype}; got {x.dtype}")
-    _check_sequence(z.shape[0], z.shape[1], H, z, h0, permutation, lengths, activation)
+    _check_sequence(z.shape[0], H, z, h0, permutation, lengths, activation)
     _check_devices(z, weight=weight, bias=bias, x=x, gate_weight=gate_weight, gate_bias=gate_bias, h0=h0, lengths=lengths)
     _check_devices(z, permutation=permutation)
 
 
 def _check_sequence(
-    N: int, T: int, H: int, b: Tensor, h0: Tensor, permutation: Tensor | None, lengths: Tensor | None, activation: str
+    N: int, H: int, b: Tensor, h0: Tensor, permutation: Tensor | None, lengths: Tensor | None, activation: str
 ) -> None:
     if activation not in ACTIVATIONS:
         raise one_of("activation", activation, ACTIVATIONS)
@@ -236,6 +248,12 @@ def _check_sequence(
             raise ShapeError(f"{name} must have shape ({size},); got {tuple(tensor.shape)}")
         if tensor.dtype not in _INTEGERS[1:]:
             raise DtypeError(f"{name} must be int32 or int64; got {tensor.dtype}")
+
+
+def _check_tensors(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise SettingTypeError(f"{name} must be a tensor; got {type(value).__name__}")
 
 
 def _check_devices(b: Tensor, **others: Tensor | None) -> None:

@@ -104,7 +104,8 @@ def check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> N
     if ids is not None and ids.numel():
         low, high = int(ids.min()), int(ids.max())  # as int: 256 is not a uint8
         if low < 0 or high >= len(b):
-            raise SymbolError(f"ids must be between 0 and {len(b) - 1}, the table has {len(b)} rows; got {low} to {high}")
+            expected = f"ids (symbols) must be between 0 and {len(b) - 1}, the table (alphabet) has {len(b)} rows"
+            raise SymbolError(f"{expected}; got {low} to {high}")
     if lengths is not None and N and (lengths.min() < 0 or lengths.max() > T):
         raise LengthError(f"lengths must be between 0 and T = {T}; got {lengths.min()} to {lengths.max()}")
     values = list(range(H)) if permutation is None else permutation.tolist()

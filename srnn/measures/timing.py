@@ -110,6 +110,8 @@ class EverySymbol(nn.Module):
 
 
 class DenseSRNNNetwork(SRNNNetwork):
+    takes_symbols = False
+
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return EverySymbol(super().layer(input_size, steps))
 

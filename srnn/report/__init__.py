@@ -101,14 +101,14 @@ def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return found, faults
 
 
-def fill_readme(results: Path, readme: Path) -> None:
+def fill_readme(results: Path, readme: Path, plan: Plan | None = None) -> None:
     """Puts the head of the verdicts into a README with two figures, which are in docs/figures with others of the documents."""
-    evidence = Evidence.gather(read(results)[0], Plan(all_networks=True))
+    evidence = Evidence.gather(read(results)[0], plan or Plan(all_networks=True))
     drawn = readme_figures(evidence)
     folder = readme.parent / "docs" / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    for old in set(folder.glob("*.svg")) - {folder / f"{figure.name}.svg" for figure in drawn}:
-        old.unlink()
+    for name in set(README_FIGURES) - {figure.name for figure in drawn}:
+        (folder / f"{name}.svg").unlink(missing_ok=True)  # of records that are no longer there
     for figure in drawn:
         plot.save(figure, folder, ["svg"])
     records.replace(readme, records.filled(readme, "verdicts", readme_block(evidence, drawn[:2])))
@@ -130,7 +130,7 @@ def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:
 
 def _summary(judged: Sequence[Verdict]) -> str:
     counts = Counter(each.verdict for each in judged)
-    return "Of 27 claims: " + ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+    return f"Verdicts on {len(judged)} claims: " + ", ".join(f"{name} {counts[name]}" for name in VERDICTS if counts[name])
 
 
 def _part(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from srnn.errors import one_of
 from srnn.tasks import Batch, Task, generator
 
 DIRECTIONS = ("predict", "echo")
+CORPORA = ("speech", "timit", "timit-sample")
 SILENCE = -50.0  # dB, the least a frame can hold
 POOL = 20  # batches' worth of utterances that are sorted by length together
 
@@ -50,6 +51,8 @@ class Speech(Task):
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise one_of("direction", self.direction, DIRECTIONS)
+        if self.corpus not in CORPORA:
+            raise one_of("corpus", self.corpus, CORPORA)
 
     @property
     def splits(self) -> tuple[str, ...]:

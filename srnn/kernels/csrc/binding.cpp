@@ -96,8 +96,8 @@ struct Plan {
   Plan(int64_t N, int64_t T, int64_t H, int64_t V, const Optional& ids_, const Optional& permutation, const Optional& lengths_,
        bool reverse)
       : lengths(integers<int64_t>(lengths_, T + 1, "lengths", " must be between 0 and T = " + std::to_string(T))),
-        ids(integers<int32_t>(ids_, V, "ids", " must be between 0 and " + std::to_string(V - 1) + ", the table has " +
-                                                  std::to_string(V) + " rows")),
+        ids(integers<int32_t>(ids_, V, "ids (symbols)", " must be between 0 and " + std::to_string(V - 1) +
+                                                            ", the table (alphabet) has " + std::to_string(V) + " rows")),
         source(integers<int32_t>(permutation, H, "permutation", " must hold each of 0 .. " + std::to_string(H - 1) + " once")),
         sequence{N, T, H, lengths_ ? lengths.data() : nullptr, reverse, Link::shift, nullptr, nullptr} {
     if (!permutation) return;
