@@ -6,6 +6,7 @@ up the gradients, and one process, the first, reads and writes the run's folder.
 
 import inspect
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -144,8 +145,8 @@ def lost_ones(about: str = "") -> Iterator[None]:
     except RuntimeError as error:
         if isinstance(error, SRNNError):
             raise
-        words = ("gloo", "nccl", "connection", "processgroup", "timed out", "store")
-        if isinstance(error, distributed.DistError) or any(word in str(error).lower() for word in words):
+        words = r"gloo|nccl|connection|processgroup|timed out|\b\w*store\b(?<!restore)"
+        if isinstance(error, distributed.DistError) or re.search(words, str(error).lower()):
             said = " ".join(str(error).split())[:200]
             raise TeamError(
                 f"another process of this run has ended; {about or 'the same command again goes on'} ({said})"

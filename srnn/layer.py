@@ -56,6 +56,9 @@ class InputNetwork(nn.Module):
             if final:
                 return None, kernels.scan_final(table, h0, ids=x, **how)
             return kernels.scan_states(table, h0, ids=x, **how)
+        if not (_is_plain(self.linear) and _is_plain(self.gate)):  # pruned, hooked or replaced: then it is to be called
+            b = self(x)
+            return (None, kernels.scan_final(b, h0, **how)) if final else kernels.scan_states(b, h0, **how)
         W, c = _weights(self.linear, x.dtype)
         W_s, b_s = _weights(self.gate, x.dtype)
         # Flat, since a ReLU in place on a view of a product would be copied, forward and back.
@@ -129,7 +132,7 @@ class _Shuffling(nn.Module):
     @property
     def _weight(self) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
-        return next(self.parameters())
+        return self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
 
     def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
         """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
@@ -310,6 +313,11 @@ class SRNNCell(_Shuffling):
 
 def _select(h: Tensor, rows: Tensor | None) -> Tensor:
     return h if rows is None else h.index_select(1, rows)
+
+
+def _is_plain(linear: nn.Module | None) -> bool:
+    """Whether weight and bias say all that the module does."""
+    return linear is None or (type(linear) is nn.Linear and not linear._forward_hooks and not linear._forward_pre_hooks)
 
 
 def _weights(linear: nn.Linear | None, dtype: torch.dtype) -> tuple[Any, Any]:

@@ -84,7 +84,7 @@ def train(
     try:
         if into is not None:
             records.make_room(into)
-        with place.held():
+        with place.held(), _as_it_was():
             same = _is_same_run(place, run)
             if same and place.record.exists():
                 return records.read(place.record)
@@ -109,6 +109,17 @@ def train(
         if not told:  # it was finished, or something was wrong, and that is said here
             with suppress(TeamError), distributed.lost_ones():
                 team.announce(FINISHED)
+
+
+@contextmanager
+def _as_it_was() -> Iterator[None]:
+    """Leaves torch's number of threads and its generator as they were."""
+    threads = torch.get_num_threads()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _follow(run: Run, place: RunFolder, team: TorchTeam) -> dict[str, Any]:
@@ -424,7 +435,12 @@ class Training:
             entries.append(self._entry(evaluate=status == "finished"))
         result = None
         if status == "finished" or self.best_weights:
-            result = self._report()
+            try:
+                result = self._report()
+            except DivergedError:
+                if status == "finished":
+                    raise
+            # A score that is not finite may be what ended it: the weights are kept all the same.
             if first:
                 save_tensors(self.place.model, dict(self.model.state_dict()), {"run": self.run.as_dict(), "result": result})
         if not first:
@@ -518,10 +534,13 @@ def curve(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _judge(losses: list[float]) -> dict[str, Any] | None:
-    """The mean loss of the last WINDOW updates, and the lowest such mean of any WINDOW consecutive ones."""
+    """The mean loss of the last WINDOW updates, and the lowest such mean of any WINDOW consecutive ones.
+
+    Of a run with fewer updates, of a third of them: the first losses of some networks are a million times what comes soon.
+    """
     if not losses:
         return None
-    window = min(WINDOW, len(losses))
+    window = WINDOW if len(losses) >= WINDOW else max(1, len(losses) // 3)
     sums = numpy.cumsum(numpy.concatenate([[0.0], losses]))
     means = (sums[window:] - sums[:-window]) / window
     lowest = int(means.argmin())

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import srnn
-from srnn import SRNN, SRNNCell
+from srnn import SRNN, SRNNCell, shuffle_scan
+from srnn.errors import DerivativeError
 
 C, H, N, T, V = 3, 5, 4, 6, 7
 LENGTHS = [T, 0, 2, 4]
@@ -256,6 +259,76 @@ def test_second_derivatives_exist() -> None:
     x, hx = numbers(1, 3, 2), numbers(2, 1, 3)
     assert torch.autograd.gradgradcheck(lambda x, hx: rnn(x, hx)[0], (x, hx))
     assert torch.autograd.gradgradcheck(rnn.final_state, (x, hx))
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"mlp": ()}, {"gate": False}, {"num_layers": 2}, {"num_layers": 2, "bidirectional": True}]
+)
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_first_derivatives_are_the_same_when_second_ones_are_asked_for(settings: dict[str, Any], activation: str) -> None:
+    """An input of the gate is also what f_r was made of: its way through f_r must not count twice."""
+    rnn, x = layer(C, H, activation=activation, **settings), numbers(N, T, C)
+    weight, wanted = numbers(N, T, H * (2 if rnn.bidirectional else 1)), [x, *rnn.parameters()]
+    for result in (lambda: (rnn(x)[0] * weight).sum(), lambda: rnn.final_state(x).square().sum()):
+        expected = torch.autograd.grad(result(), wanted)
+        found = torch.autograd.grad(result(), wanted, create_graph=True)
+        for a, b in zip(found, expected, strict=True):
+            assert_close(a, b)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # which torch's own jvp calls
+def test_derivatives_forward_are_those_backward() -> None:
+    rnn, x, v = layer(C, H, num_layers=2), numbers(N, T, C), numbers(N, T, C).detach()
+    ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C)
+    for call, point, along in (
+        (lambda x: rnn(x)[0], x, v),
+        (rnn.final_state, x, v),
+        (lambda alphabet: rnn(ids, alphabet=alphabet)[0], alphabet, torch.randn_like(alphabet)),
+    ):
+        vjp = torch.autograd.functional.vjp(call, point, torch.ones_like(call(point)))[1]
+        for jvp in (torch.func.jvp(call, (point.detach(),), (along,))[1], _by_dual_numbers(call, point.detach(), along)):
+            assert jvp.any()
+            assert_close(jvp.sum(), (vjp * along).sum())
+    with forward_ad.dual_level(), pytest.raises(DerivativeError, match="backend 'torch' has no derivatives forward"):
+        shuffle_scan(forward_ad.make_dual(x.detach(), v), backend="torch")
+
+
+def _by_dual_numbers(call: Any, point: Tensor, along: Tensor) -> Tensor:
+    with forward_ad.dual_level(), torch.no_grad():
+        tangent = forward_ad.unpack_dual(call(forward_ad.make_dual(point, along))).tangent
+        assert tangent is not None
+        return tangent
+
+
+def test_a_linear_map_that_was_pruned_or_hooked_is_called() -> None:
+    rnn, x = layer(), numbers(N, T, C)
+    linear, same = rnn.b[0].linear, copy.deepcopy(rnn)
+    prune.l1_unstructured(linear, "weight", 0.5)
+    for factor in (1.0, 2.0):  # the mask is applied anew at every call
+        linear.weight_orig.data.mul_(factor)
+        same.b[0].linear.weight.data.copy_(linear.weight_orig * linear.weight_mask)
+        output = rnn(x)[0]
+        assert_close(output, same(x)[0])
+        output.sum().backward()
+    seen: list[Any] = []
+    plain = layer()
+    plain.b[0].gate.register_forward_hook(lambda *about: seen.append(about))
+    plain(x)
+    plain.final_state(x)
+    assert len(seen) == 2
+
+
+def test_a_replica_without_parameters_runs() -> None:
+    """As nn.DataParallel makes them: weights are attributes there, and `parameters()` is empty."""
+    rnn, x = layer(), numbers(N, T, C)
+    replica = copy.deepcopy(rnn)
+    for module in replica.modules():
+        for name, parameter in list(module._parameters.items()):
+            del module._parameters[name]
+            if parameter is not None:
+                object.__setattr__(module, name, parameter.detach())
+    assert not list(replica.parameters())
+    assert_close(replica(x), rnn(x))
 
 
 # Lengths and packed sequences.

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -141,13 +142,23 @@ def test_changes_of_the_state_are_told_by_phase() -> None:
     assert numpy.abs(picture - expected).max() <= 0.5 + 1e-3
 
 
-def test_a_unit_that_a_step_sets_to_zero_is_counted() -> None:
-    states = torch.tensor([[[1.0, 2.0, 0.0], [1.0, 0.0, 0.0]]])
-    here = torch.tensor([[True]])
-    before, after = states[:, :-1], states[:, 1:]
-    zeroed = ((before > 0) & (after <= 0)).sum(dim=-1) / (before > 0).sum(dim=-1)
-    found = hiddenstate._means(here, torch.tensor([[0.5]]), zeroed, after > 0)
-    assert found == {"change": 0.5, "zeroed": 0.5, "alive": pytest.approx(1 / 3)}
+def test_units_that_a_step_sets_to_zero_are_counted_by_phase() -> None:
+    run = small("copy", "srnn", length=30)
+    weights = gradients.load(run, None, 1).state_dict()
+    found = hiddenstate.hiddenstate(run, weights, sequences=3)
+    states = plain_undo(
+        gradients.load(run, weights, 1).states(run.task.batch(0, 3, run.seed + gradients.FRESH).input)[0].detach()
+    )
+    shares, alive = [], []
+    for n in range(3):
+        for t in range(10, 39):
+            positive = [u for u in range(7) if states[n, t - 1, u] > 0]
+            if positive:
+                shares.append(sum(float(states[n, t, u]) <= 0 for u in positive) / len(positive))
+                alive.append(sum(float(states[n, t, u]) > 0 for u in range(7)) / 7)
+    assert found["phases"]["delay"]["steps"] == len(shares) > 0
+    assert found["phases"]["delay"]["zeroed"] == pytest.approx(sum(shares) / len(shares))
+    assert found["phases"]["delay"]["alive"] == pytest.approx(sum(alive) / len(alive))
 
 
 def test_drift_is_from_the_first_step_of_a_phase_to_its_last() -> None:
@@ -173,12 +184,15 @@ def test_other_work_on_the_machine_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_
     stat = tmp_path / "stat"
     stat.write_text("cpu  100 20 30 4000 50 6 7 0 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\n")
     monkeypatch.setattr(timing, "STAT", stat)
-    assert timing._ticks() == 163
-    later = "cpu  {} 20 30 4000 50 6 7 0 0 0\n".format(100 + os.sysconf("SC_CLK_TCK"))
-    monkeypatch.setattr("time.sleep", lambda seconds: stat.write_text(later))
-    assert timing.busy_cores(0.5) == 2.0  # a second of work in half a second
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert timing._work() == 163 / ticks
+    others = timing.Others()
+    stat.write_text(f"cpu  {100 + 3 * ticks} 20 30 4000 50 6 7 0 0 0\n")  # three seconds of work
+    others.wall, others.own = time.monotonic() - 2, time.process_time() - 1  # in two seconds, one of them ours
+    assert others.busy_cores() == pytest.approx(1.0, abs=0.1)
     monkeypatch.setattr(timing, "STAT", tmp_path / "none")
-    assert timing.busy_cores() == os.getloadavg()[0]
+    alone = timing.Others()
+    assert alone.busy_cores() == alone.load
 
 
 def test_copy_is_split_at_the_delay_and_a_picture_stays_below_a_megabyte() -> None:
@@ -204,7 +218,7 @@ def test_utterances_near_a_length_are_chosen() -> None:
         task = Spoken()
 
     batch = hiddenstate._batch(Told(), 3, 151)  # type: ignore[arg-type]
-    assert batch.input.shape[:2] == (2, 151)
+    assert batch.input.shape[:2] == (2, 150)  # one of them is no longer than that
 
 
 def test_a_line_is_fitted_with_its_interval() -> None:

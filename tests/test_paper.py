@@ -1,6 +1,7 @@
 """The exhibits as data: which runs they are made of, how long each profile makes them, and the numbers in print."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -85,8 +86,15 @@ def test_two_seeds_before_a_failure_is_told() -> None:
 
 def test_own_recipes_are_lines_of_their_own() -> None:
     for exhibit, x in (("copy", 200), ("adding", 400), ("psmnist", "pmnist")):
-        own = [point for point in points(exhibit) if point.run.recipe == "own"]
+        own = [point for point in points(exhibit) if "own recipe" in point.line]
         assert [(point.line, point.x) for point in own] == [(f"{network}, own recipe", x) for network in RIVALS]
+        runs = {point.line: point.run for point in points(exhibit) if point.x == x and point.run.seed == SEEDS[0]}
+        for network in RIVALS:  # what is the same in all but its name is made once
+            paper, own_run = runs[network], runs[f"{network}, own recipe"]
+            assert (own_run == paper) == (own_run.recipe == "paper")
+            assert replace(own_run, recipe="paper") != paper or own_run == paper
+        assert runs["nnrnn, own recipe"].recipe == "own"
+        assert runs["gru, own recipe"] == runs["gru"]
 
 
 def test_the_embedding_is_taken_away_to_see_whether_it_helps() -> None:

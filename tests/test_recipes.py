@@ -26,7 +26,7 @@ COPY = {"batch_size": 20, "hidden_size": 128, "steps": 20_000, "epochs": None, "
 ADDING = {"batch_size": 50, "hidden_size": 128, "steps": 30_000, "epochs": None, "clip": None, "stop_below": 0.002}
 SPEECH = {"batch_size": 20, "hidden_size": 128, "epochs": 30, "clip": 1.0}
 MNIST = {"batch_size": 100, "epochs": 60, "steps": None, "clip": 1.0}
-LABELS = {"batch_size": 100, "epochs": 500, "clip": None}
+LABELS = {"batch_size": 100, "epochs": 500, "clip": 1.0}
 THREE = {"mlp": (32, 32, 32), "clip": None}
 BIG: dict[str, dict[str, Any]] = {
     "srnn": {**MNIST, **THREE, "hidden_size": 1024},

@@ -20,7 +20,7 @@ import torch
 
 from srnn import data, kernels, lab, records, train
 from srnn.data import mnist
-from srnn.errors import InUseError, RecordError, SettingError, SRNNError, StorageError
+from srnn.errors import DivergedError, InUseError, RecordError, SettingError, SRNNError, StorageError
 from srnn.folder import RunFolder, load_tensors
 from srnn.recipes import from_dict, make_run
 from srnn.run import Run
@@ -152,7 +152,10 @@ def test_a_process_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path
 def test_a_signal_leaves_a_run_that_goes_on_and_says_how(number: signal.Signals, tmp_path: Path) -> None:
     command = [*COMMAND, "--steps", "100000", "--out", "run", "--checkpoint-every", "1000"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 120
     while not (tmp_path / "run" / "metrics.jsonl").exists():
+        assert process.poll() is None, "the run ended before it could be stopped"
+        assert time.monotonic() < until
         time.sleep(0.01)
     process.send_signal(number)
     _, said = process.communicate(timeout=30)
@@ -221,6 +224,37 @@ def test_an_evaluation_that_is_not_finite_is_a_divergence_too(tmp_path: Path, mo
     assert record["result"] is None
 
 
+@pytest.mark.usefixtures("digits")
+def test_a_test_score_that_is_not_finite_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = train.evaluate
+
+    def broken(*about: Any) -> Any:
+        if not tests:
+            return real(*about)
+        raise DivergedError("an evaluation that is not finite")
+
+    tests: list[bool] = []
+    report = Training._report
+
+    def noted(self: Training) -> Any:
+        tests.append(True)
+        return report(self)
+
+    monkeypatch.setattr(train, "evaluate", broken)
+    monkeypatch.setattr(Training, "_report", noted)
+    record = train.train(digits_run(), tmp_path)
+    assert (record["status"], record["ended_by"], record["result"]) == ("diverged", "an evaluation that is not finite", None)
+    assert RunFolder(tmp_path).record.exists()
+    assert tests == [True, True]
+
+
+def test_training_leaves_torch_as_it_was(tmp_path: Path) -> None:
+    threads, state = torch.get_num_threads(), torch.random.get_rng_state()
+    train.train(copy_run(threads=threads + 1), tmp_path)
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
 def test_weights_that_are_not_finite_are_a_divergence_whenever_checkpoints_are_written(tmp_path: Path) -> None:
     class Poison(train.Watcher):
         def update(self, training: Training) -> None:
@@ -284,6 +318,12 @@ def test_the_record_tells_the_lowest_mean_of_consecutive_updates(monkeypatch: py
         "lowest": pytest.approx(1.5),
         "lowest_at": 6,
     }
+
+
+def test_a_short_run_is_judged_without_its_first_losses() -> None:
+    losses = [1e7, 1e3, 5.0, 1.0, 0.5, 0.25]
+    assert train._judge(losses) == {"window": 2, "final": 0.375, "lowest": 0.375, "lowest_at": 6}
+    assert train._judge([3.0]) == {"window": 1, "final": 3.0, "lowest": 3.0, "lowest_at": 1}
 
 
 def test_the_rate_warms_up_and_decays_to_zero() -> None:
@@ -469,7 +509,7 @@ def test_what_a_killed_process_left_half_written_goes_away(tmp_path: Path) -> No
 
 
 def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="no activation is called 'sine'"):
+    with pytest.raises(SettingError, match="srnn: activation must be relu or tanh; got 'sine'"):
         train.train(copy_run(activation="sine"), tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
@@ -492,7 +532,7 @@ def test_records_are_collected_one_for_each_run(tmp_path: Path) -> None:
         records.collect(path, {"kind": "run", "id": name, "number": number})
     assert [(each["id"], each["number"]) for each in records.read_all(path)] == [("a", 2), ("b", 1)]
     path.write_text("{\n")
-    with pytest.raises(RecordError, match=r"copy\.jsonl:1 is damaged: it must be a record"):
+    with pytest.raises(RecordError, match=r"copy\.jsonl:1 is damaged: it must be one JSON object"):
         records.read_all(path)
     records.collect(path, {"kind": "run", "id": "c"})
     first, second = path.read_text().splitlines()

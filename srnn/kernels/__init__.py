@@ -15,6 +15,7 @@ from torch import Tensor
 
 from srnn.errors import (
     BackendError,
+    DerivativeError,
     DeviceError,
     DtypeError,
     LengthError,
@@ -160,6 +161,12 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
     chosen = DEFAULT if backend == "auto" else backend
     if chosen not in BACKENDS:
         raise one_of("backend ($SRNN_BACKEND)", chosen, BACKENDS)
+    if ops.has_tangents():
+        if backend not in ("auto", "reference"):
+            raise DerivativeError(
+                f"backend {backend!r} has no derivatives forward; use backend='auto', which takes the plain loop"
+            )
+        return None
     if chosen == "native":
         if NATIVE_ERROR is not None:
             raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
@@ -237,6 +244,8 @@ def _check_sequence(
         raise one_of("activation", activation, ACTIVATIONS)
     if b.dtype not in _FLOATS:
         raise DtypeError(f"b must be float32, float64, bfloat16 or float16; got {b.dtype}")
+    if H == 0:
+        raise ShapeError("there must be one unit or more; got H = 0")
     if tuple(h0.shape) != (N, H):
         raise ShapeError(f"h0 must be [N, H] = ({N}, {H}); got {tuple(h0.shape)}")
     if h0.dtype != b.dtype:

@@ -24,8 +24,10 @@ def linear_scan(b: Tensor, a: Tensor, h0: Tensor, kind: str = "identity") -> Ten
 
 def operators() -> Any:
     """Those of the backend that is in use."""
-    from srnn.kernels import auto_backend
+    from srnn.kernels import auto_backend, ops
 
+    if ops.has_tangents():
+        raise DerivativeError("this network has no derivatives forward, only backward")
     return torch.ops.srnn if auto_backend() == "native" else torch.ops.srnn_torch
 
 
@@ -36,15 +38,26 @@ def halves(z: Tensor) -> Tensor:
 
 def _forward(b: Tensor, a: Tensor, h0: Tensor, kind: str) -> Tensor:
     a = a.expand_as(b)
-    if kind == "relu" and bool((a < 0).any()):
-        h, states = h0, torch.empty_like(b, memory_format=torch.contiguous_format)
-        for t in range(b.shape[1]):
-            h = states[:, t] = (a[:, t] * h + b[:, t]).relu()
-        return states
     if b.shape[1] == 0:
         return b.clone(memory_format=torch.contiguous_format)
+    if (kind == "relu" and bool((a < 0).any())) or _may_overflow(a, kind):
+        return _step_by_step(b, a, h0, kind)
     first = _times(a[:, :1], h0[:, None], kind) + b[:, :1]
     return _doubling(torch.cat([first.relu() if kind == "relu" else first, b[:, 1:]], dim=1), a, kind)
+
+
+def _may_overflow(a: Tensor, kind: str) -> bool:
+    """Whether powers of a grow: infinity times a state of zero would be no number."""
+    size = torch.hypot(*a.chunk(2, dim=-1)) if kind == "complex" else a.abs()
+    return bool((size > 1).any())
+
+
+def _step_by_step(b: Tensor, a: Tensor, h: Tensor, kind: str) -> Tensor:
+    states = torch.empty_like(b, memory_format=torch.contiguous_format)
+    for t in range(b.shape[1]):
+        h = _times(a[:, t], h, kind) + b[:, t]
+        h = states[:, t] = h.relu() if kind == "relu" else h
+    return states
 
 
 def _doubling(b: Tensor, a: Tensor, kind: str) -> Tensor:
@@ -69,7 +82,11 @@ def _backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: str) ->
     # d_t = slope_t (g_t + conj(a_{t+1}) d_{t+1}), backwards in time.
     after = torch.cat([_conjugate(each[:, 1:], kind), torch.zeros_like(each[:, :1])], dim=1)
     linear = "complex" if kind == "complex" else "identity"
-    d = _doubling((slope * grad).flip(1), (slope * after).flip(1), linear).flip(1)
+    late, by = (slope * grad).flip(1), (slope * after).flip(1)
+    if _may_overflow(by, linear):
+        d = _step_by_step(late, by, torch.zeros_like(h0), linear).flip(1)
+    else:
+        d = _doubling(late, by, linear).flip(1)
     da = _times(_conjugate(before, kind), d, kind)
     dh0 = _times(_conjugate(each[:, 0], kind), d[:, 0], kind) if grad.shape[1] else torch.zeros_like(h0)
     return d, da if a.dim() == 3 else da.sum(dim=1), dh0

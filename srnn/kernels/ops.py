@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from srnn.kernels import fallback
 
@@ -44,6 +45,11 @@ def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
     """N, T and H of a scan over b."""
     N, T = b.shape[:2] if ids is None else ids.shape
     return N, T, b.shape[-1]
+
+
+def has_tangents() -> bool:
+    """Whether derivatives are taken forward (`torch.func.jvp`, dual numbers), of which operators know nothing."""
+    return forward_ad._current_level >= 0
 
 
 def _like(t: Tensor) -> Tensor:
@@ -171,6 +177,8 @@ def _register_derivatives(namespace: str) -> None:
         sequence = (permutation, lengths, ctx.reverse)
         found: Any
         if torch.is_grad_enabled():  # create_graph: the plain composition, every part of which has its own derivative
+            # By aliases, since one input may have been made of another: z is f(x), and its way is not to be counted here.
+            inputs = [None if t is None else t.view_as(t) for t in inputs]
             b = fallback.input_drive(*inputs)
             db, dh0 = ops.shuffle_scan_backward(*given, kept, _like(b.detach()), None, *sequence)
             targets = [t for t, want in zip(inputs, wants, strict=True) if want]

@@ -67,6 +67,8 @@ def _drift(here: Tensor, states: Tensor) -> dict[str, float]:
 
 def _dropped(states: Tensor) -> float:
     alive = states > 0
+    if states.shape[1] <= LASTING:
+        return 0.0
     lasting = alive[:, :-1].unfold(1, LASTING, 1).all(dim=-1)  # at step LASTING - 1 and on
     lost = lasting & ~alive[:, LASTING:]
     return float(lost.sum() / lasting.sum().clamp(min=1))
@@ -83,7 +85,8 @@ def _batch(run: Run, sequences: int, steps: int | None) -> Batch:
     assert batch.lengths is not None
     chosen = (batch.lengths - steps).abs().argsort(stable=True)
     chosen = chosen[batch.lengths[chosen] >= min(steps, int(batch.lengths[chosen[0]]))]
-    return Batch(batch.input[chosen, :steps], batch.target[chosen, :steps])
+    T = min(steps, int(batch.lengths[chosen].min()))  # no padding
+    return Batch(batch.input[chosen, :T], batch.target[chosen, :T])
 
 
 def _phases(task: str, batch: Batch) -> dict[str, Tensor]:

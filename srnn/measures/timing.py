@@ -34,33 +34,37 @@ def runtime(
     The plain loop is SRNN without a compiled kernel, dense that with real inputs, alphabet that with symbols. uRNN runs twice,
     with its matrix built once for a sequence and with its factors applied at every step.
     """
-    busy, before = busy_cores(), torch.get_num_threads()
+    others, before = Others(), torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         found = _race(task, rounds, networks, steps)
     finally:
         torch.set_num_threads(before)
-    return found | {"threads": threads, "busy_cores": busy}
+    return found | {"threads": threads, "busy_cores": others.busy_cores()}
 
 
-def busy_cores(seconds: float = 0.5) -> float:
-    """Cores that others use while this process sleeps; where the system does not say, its load."""
-    before = _ticks()
-    if before is None:
-        return os.getloadavg()[0]
-    time.sleep(seconds)
-    after = _ticks()
-    assert after is not None
-    return (after - before) / os.sysconf("SC_CLK_TCK") / seconds
+class Others:
+    """What other processes do to the machine from now on."""
+
+    def __init__(self) -> None:
+        self.load, self.work, self.wall, self.own = os.getloadavg()[0], _work(), time.monotonic(), time.process_time()
+
+    def busy_cores(self) -> float:
+        """Cores that they kept busy on average; where the system does not say, its load at the beginning."""
+        work = _work()
+        if work is None or self.work is None:
+            return self.load
+        theirs = work - self.work - (time.process_time() - self.own)
+        return max(0.0, theirs) / max(0.01, time.monotonic() - self.wall)
 
 
-def _ticks() -> int | None:
-    """All time that the cores of a Linux machine were at work."""
+def _work() -> float | None:
+    """Seconds that the cores of a Linux machine were at work, all together."""
     try:
         user, nice, system, _, _, *interrupts = map(int, STAT.read_text().split("\n")[0].split()[1:8])
     except OSError:
         return None
-    return user + nice + system + sum(interrupts)
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def _race(task: str, rounds: int, networks: Sequence[str], steps: int | None) -> dict[str, Any]:
@@ -133,7 +137,7 @@ def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, roun
     With one thread: two would begin to share the work somewhere along the way, which looks like another exponent. The exponent
     is fitted to the larger half of the sizes, where what a step costs in any case counts less.
     """
-    busy, before = busy_cores(), torch.get_num_threads()
+    others, before = Others(), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         times = Clock(rounds).race({size: _one_sequence(network, over, size, fixed) for size in sizes})
@@ -149,7 +153,7 @@ def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, roun
         "exponent": exponent,
         "margin": margin,
         "threads": 1,
-        "busy_cores": busy,
+        "busy_cores": others.busy_cores(),
     }
 
 

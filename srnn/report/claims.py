@@ -11,7 +11,21 @@ from typing import Any
 
 from srnn.display import number
 from srnn.paper import DELAYS, EXHIBITS, LENGTHS, RIVALS, SIZES
-from srnn.report.evidence import BETTER, CUT, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean, spread
+from srnn.report.evidence import (
+    BETTER,
+    CUT,
+    IN_TIME,
+    SAME,
+    UNCLEAR,
+    WORSE,
+    Evidence,
+    Missing,
+    Result,
+    compare,
+    first_over_last,
+    mean,
+    spread,
+)
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 AT_EQUAL_TIME, NOT_TESTED = "holds at equal time, not tested at equal examples", "not tested"
@@ -88,11 +102,11 @@ def _judged(claim: Claim, evidence: Evidence) -> Judgement:
 def _verdict(parts: Iterable[str]) -> str:
     """Of all parts of a claim together."""
     found = set(parts)
-    if found <= {YES}:
+    if found == {YES}:
         return HOLDS
     if NO in found:
         return IN_PART if found & {YES, TIME} else FAILS
-    return NOT_TESTED if UNKNOWN in found else AT_EQUAL_TIME
+    return AT_EQUAL_TIME if found and UNKNOWN not in found else NOT_TESTED
 
 
 def _is(true: bool) -> str:
@@ -170,8 +184,7 @@ def no_explosion(evidence: Evidence) -> Judgement:
             there = evidence.measured["gradients"].get(key)
             found = evidence.found("gradients", *key) if name == "srnn" else there and there["found"]
             if found:
-                ratio = median(each[0] / each[-1] if each[-1] > 0 else 0.0 for each in found["norm"])
-                ratios.setdefault(name, []).append(ratio)
+                ratios.setdefault(name, []).append(first_over_last(found["norm"]))
     said = "; ".join(f"{name} {number(min(found))} to {number(max(found))}" for name, found in ratios.items())
     return _verdict(_is(1e-3 < ratio < 10) for ratio in ratios["srnn"]), f"first over last norm of dL/dh_t on adding: {said}"
 
@@ -214,7 +227,7 @@ def only_srnn_copies(evidence: Evidence) -> Judgement:
             if is_known or updates >= 2 * needed[0]:
                 parts.append(_is(updates >= 2 * needed[0]))
             else:
-                parts.append(TIME if needed[1] <= each.cpu_seconds else UNKNOWN)
+                parts.append(TIME if needed[1] <= each.time else UNKNOWN)
             quick += [f"{name} at {T}"] if parts[-1] == NO else []
     said = f"SRNN comes below a tenth of the guesser's line at {solved} of {len(delays)} delays; "
     return _verdict(parts), said + f"rivals with less than twice its updates: {', '.join(quick) or 'none'}"
@@ -311,7 +324,7 @@ def rnn_fails_at_digits(evidence: Evidence) -> Judgement:
         return FAILS, said
     if all(each.is_fair or each.diverged for each in results):
         return (HOLDS if max(values) < 50 else IN_PART), said
-    ahead = (ours.best(seconds=max(each.cpu_seconds for each in results)) or 0) > 80
+    ahead = (ours.best(seconds=max(each.time for each in results)) or 0) > 80
     return (AT_EQUAL_TIME if ahead and max(values) < 50 else NOT_TESTED), said
 
 
@@ -355,7 +368,7 @@ def lead_grows(evidence: Evidence) -> Judgement:
 
 def _lead(ours: Sequence[Result], rivals: Sequence[Sequence[Result]], fair: bool) -> float:
     """In points over the best rival: at the end, or of validation at the time that rivals had."""
-    limit = 0.0 if fair else max(each.cpu_seconds for rival in rivals for each in rival)
+    limit = 0.0 if fair else max(each.time for rival in rivals for each in rival)
     values = [mean(each) if fair else each[0].best(seconds=limit) for each in (ours, *rivals)]
     known = [value for value in values if value is not None]
     if len(known) < len(values):
@@ -495,7 +508,7 @@ def equal_capacity(evidence: Evidence) -> Judgement:
             for name in MEMORISERS:
                 each = evidence.at("randomlabels", f"{name}, {crop}", N)[0]
                 theirs = each.best() or 0.0
-                then = ours.best(seconds=each.cpu_seconds) or 0.0
+                then = ours.best(seconds=each.time) or 0.0
                 best = max(best, theirs)
                 if value < theirs - 2:
                     parts.append(NO)

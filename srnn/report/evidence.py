@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 from srnn.paper import EXHIBITS, SEEDS, Key, Measurement, Plan, Point
 from srnn.recipes import TASKS
 
-SMOOTH = 5  # entries of a loss curve that are averaged before it is judged, as a rule 500 updates
+SMOOTH = 5  # entries of a loss curve that are averaged before it is judged, as a rule 500 updates; at its beginning fewer
 CLOCKS = ("minutes", "cpu_minutes")
 TOLERANCE = 0.02  # relative difference of errors that is not taken for one, whatever the seeds say
 CUT = "*"  # marks a number made with fewer updates than planned
@@ -49,6 +50,12 @@ class Result:
         return max(ends, default=1.0)
 
     @property
+    def time(self) -> float:
+        """CPU seconds that it could train: what an evaluation took after the clock had ended it does not count."""
+        limit = self.run.get("cpu_minutes")
+        return self.cpu_seconds if limit is None else min(self.cpu_seconds, 60 * limit)
+
+    @property
     def is_whole(self) -> bool:
         """Whether it came to its end, and was not ended by the clock."""
         return not self.diverged and self.record["ended_by"] not in CLOCKS
@@ -60,7 +67,8 @@ class Result:
         if self.has_split:
             values = curve.get("evaluation_score", [None] * len(curve["step"]))
         else:
-            values = [_mean(curve["loss"][max(0, k - SMOOTH + 1) : k + 1]) for k in range(len(curve["loss"]))]
+            losses = curve["loss"]
+            values = [_mean(losses[k + 1 - min(SMOOTH, k // 2 + 1) : k + 1]) for k in range(len(losses))]
         rows = zip(curve["step"], curve["cpu_seconds"], values, strict=True)
         return [(step, seconds, value) for step, seconds, value in rows if value is not None]
 
@@ -186,6 +194,11 @@ def spread(results: Sequence[Result]) -> float:
     return max(values) - min(values) if values else 0.0
 
 
+def first_over_last(norms: Sequence[Sequence[float]]) -> float:
+    """What is left of a gradient at the first point of a sequence, over that at the last: the median over seeds."""
+    return median(each[0] / each[-1] if each[-1] > 0 else 0.0 for each in norms)
+
+
 BETTER, IN_TIME, SAME, WORSE, UNCLEAR = "better", "better at equal time", "no difference seen", "worse", "unclear"
 
 
@@ -209,7 +222,7 @@ def compare(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
         return outcome
     if outcome == SAME:
         return UNCLEAR
-    limit = max(each.cpu_seconds for each in theirs)
+    limit = max(each.time for each in theirs)
     then, rivals = ([each.best(seconds=limit) for each in side] for side in (ours, theirs))
     if None in then or None in rivals:
         return UNCLEAR

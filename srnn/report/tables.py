@@ -6,7 +6,7 @@ from typing import Any
 from srnn.display import number
 from srnn.paper import Exhibit
 from srnn.report.claims import Verdict
-from srnn.report.evidence import CUT, Evidence, Result, mean
+from srnn.report.evidence import CUT, Evidence, Result, first_over_last, mean
 from srnn.report.table import Table
 
 NOT_RUN = "not run"
@@ -40,18 +40,20 @@ def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     headings = [f"by {exhibit.axis}"]
     for x in places:
         headings += [_place(x)] + ([f"{_place(x)}, paper"] if x in printed else [])
-    rows = []
+    rows, ran = [], evidence.results[exhibit.id]
     for line in lines:
         row = [line]
         for x in places:
             wanted = evidence.planned[exhibit.id].get((line, x), 0) > 0 or (line, x) in exhibit.published
-            row.append(cell(evidence.results[exhibit.id].get((line, x), ()), wanted))
+            row.append(cell(ran.get((line, x), ()), wanted))
             if x in printed:
                 row.append(_printed(exhibit, line, x))
         rows.append(tuple(row))
     notes = [f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}; ± is half the range over the seeds."]
     if any(CUT in text for row in rows for text in row[1:]):
         notes.append(f"{CUT} ended by its time, with the share of its updates in brackets: not to be read as equal.")
+    if any("own recipe" in line and each.run["recipe"] == "paper" for (line, _), found in ran.items() for each in found):
+        notes.append("Where a network's own recipe is the paper's, both rows are one run.")
     if exhibit.quoted:
         notes.append("Numbers in brackets in a column of the paper are quoted there from other work.")
     yield Table(exhibit.id, f"{exhibit.title}: ours and the paper's", tuple(headings), tuple(rows), tuple(notes))
@@ -190,13 +192,13 @@ def gradient_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
                 row = [f"{name} on {task}, {state}"]
                 for T in _lengths(evidence):
                     found = _found(evidence, "gradients", row[0], T)
-                    row.append(NOT_RUN if found is None else _first_over_last(found["norm"]))
+                    row.append(NOT_RUN if found is None else number(first_over_last(found["norm"])))
                 rows.append(tuple(row))
-    headings = ("|dL/dh_1| over |dL/dh_T|", *(f"T = {T}" for T in _lengths(evidence)))
+    headings = ("|dL/dh_t| at T / 100 over that at T", *(f"T = {T}" for T in _lengths(evidence)))
     notes = (
         "Median over seeds (untrained 5, trained 1). On copy every step has its part of the loss; on adding the last alone.",
     )
-    yield Table("gradients", "What is left of the gradient at the first step", headings, tuple(rows), notes)
+    yield Table("gradients", "What is left of the gradient at the first hundredth", headings, tuple(rows), notes)
     yield _weight_table(evidence)
     rows = []
     for task in ("adding", "copy", "pmnist"):
@@ -247,11 +249,6 @@ def _found(evidence: Evidence, exhibit: str, line: str, x: Any) -> Any:
 
 def _lengths(evidence: Evidence) -> list[int]:
     return [x for x in dict.fromkeys(x for _, x in evidence.planned["gradients"]) if isinstance(x, int)]
-
-
-def _first_over_last(norms: Sequence[Sequence[float]]) -> str:
-    ratios = sorted(each[0] / each[-1] for each in norms if each[-1] > 0)
-    return number(ratios[len(ratios) // 2]) if ratios else "0"
 
 
 def _average(rows: Sequence[Sequence[float]], k: int) -> float:

@@ -16,7 +16,7 @@ from torch import Tensor
 from srnn import data
 from srnn.data import mnist
 from srnn.errors import SettingError
-from srnn.tasks.pmnist import Digits
+from srnn.tasks.pmnist import CLIPPED, Digits
 
 # About 15,000 degrees of freedom each, as in the paper.
 SIZES = {"lstm": 59, "gru": 68, "rnn": 116, "nru": 52, "nnrnn": 116, "urnn": 468, "eurnn": 936}
@@ -36,7 +36,7 @@ class RandomLabels(Digits):
     recipes = {
         "paper": {
             "": {"batch_size": 100, "epochs": 500, "hidden_size": 285, "mlp": (32, 32, 32)},
-            **{name: {"hidden_size": size} for name, size in SIZES.items()},
+            **{name: {"hidden_size": size, **({"clip": 1.0} if name in CLIPPED else {})} for name, size in SIZES.items()},
             "nru": {"hidden_size": SIZES["nru"], "memory_size": 64},
         }
     }

@@ -1,29 +1,22 @@
 // The operators of srnn::* for the CPU, through torch's stable ABI: checks values, splits the work, calls the kernels.
 //
 // Work is split over sequences or into a number of parts that follows from the shapes alone, so the bits do not depend on the
-// number of threads. Schemas, shapes for tracing and derivatives are in ops.py; shapes and dtypes were checked before.
-
-#include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
-#include <torch/csrc/stable/tensor.h>
+// number of threads, but for those of torch's matrix products. Schemas, shapes for tracing and derivatives are in ops.py; shapes
+// and dtypes were checked before.
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <stdexcept>
-#include <string>
 #include <tuple>
 #include <vector>
 
 #include "kernels.h"
+#include "tensors.h"
 
 namespace {
 
 using namespace srnn;
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
 using Optional = std::optional<Tensor>;
 
 constexpr int64_t kChunk = 1 << 17;  // elements of b that are made at once: they stay in cache until the scan has read them
@@ -51,7 +44,7 @@ Kernels kernels_for(Type type) {
 Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef size, ScalarType dtype) { return torch::stable::empty(size, dtype); }
 void* data(const Tensor& t) { return t.mutable_data_ptr(); }
 const void* data(const Optional& t) { return t ? t->mutable_data_ptr() : nullptr; }
-Tensor dense(const Tensor& t) { return torch::stable::contiguous(t); }
+using srnn::dense;
 Optional dense(const Optional& t) { return t ? Optional(dense(*t)) : t; }
 Tensor unit_stride(const Tensor& t) { return t.stride(t.dim() - 1) == 1 || t.size(t.dim() - 1) == 1 ? t : dense(t); }
 
@@ -331,11 +324,6 @@ std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Te
 
 // ---- b = (z W^T + c) * sigmoid(x U^T + e), made a few sequences at a time
 
-void mm_out(const Tensor& out, const Tensor& a, const Tensor& b) {
-  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b), torch::stable::detail::from(out)};
-  STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::mm", "out", stack.data(), TORCH_ABI_VERSION));
-  torch::stable::detail::to<Tensor>(stack[0]);  // takes back the reference that the call returned
-}
 Tensor flat(const Tensor& t) { return torch::stable::view(dense(t), {t.size(0) * t.size(1), t.size(2)}); }
 Tensor rows(const Tensor& t, int64_t start, int64_t count) {
   Tensor whole = t;

@@ -357,7 +357,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
   integer taken_zero[kLanes] = {};
   T grad_tail[kLanes], state_tail[kLanes];
   Gated<T, few> gate(f, gated ? H : 0);
-  const int64_t ahead = (s.reverse ? 1 : -1) * (1 + 2048 / H) * f.grad_stride_t;
+  const int64_t ahead = (s.reverse ? 1 : -1) * (1 + 2048 / (H ? H : 1)) * f.grad_stride_t;
   for (int64_t n = n0; n < n1; ++n) {
     const int64_t length = row_length(s, n);
     load_units(later.at, static_cast<const T*>(f.grad_n) + n * H, H);

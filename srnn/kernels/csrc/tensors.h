@@ -1,4 +1,4 @@
-// Small things that the operators beside shuffle_scan share: tensors by their numbers, work split over rows, matrix products.
+// Small things that the operators share: tensors by their numbers, work split over rows, matrix products.
 #pragma once
 
 #include <torch/csrc/stable/library.h>
