@@ -610,6 +610,17 @@ def test_curves_are_drawn_over_examples_and_over_seconds(world: list[dict[str, A
     assert [panel.title for panel in by_name["copy"].panels] == [f"T = {T}" for T in (100, 200, 300, 500, 1000, 2000)]
 
 
+def test_a_run_that_was_evaluated_once_is_a_dot(world: list[dict[str, Any]]) -> None:
+    def is_gru(record: dict[str, Any]) -> bool:
+        return record["kind"] == "run" and record["run"]["network"]["name"] == "gru"
+
+    evidence = gathered([cut(record, 0.05) if is_gru(record) else record for record in world])
+    lines = {line.label: line for line in figures(EXHIBITS["psmnist"], evidence)[0].panels[0].lines}
+    assert (len(lines["gru"].x), lines["gru"].dots) == (1, "o")
+    assert lines["srnn"].dots == ""
+    assert "gru, own recipe" not in lines  # which is the same run
+
+
 def test_speech_has_curves_of_both_directions_at_every_size(world: list[dict[str, Any]]) -> None:
     by_name = {figure.name: figure for figure in figures(EXHIBITS["timit"], gathered(world))}
     for name, end in (("timit-curves", 30.0), ("timit-curves-seconds", 100.0)):
