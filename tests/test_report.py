@@ -92,7 +92,7 @@ def ideal(exhibit: str, point: Point) -> dict[str, Any]:
         share_of_guesser = 1.0 if name == "nnrnn" and x > 300 else shares[name]
         if not run.embed:
             share_of_guesser = min(1.0, 2 * share_of_guesser)
-        slow = {"srnn": 0.1}.get(name, 0.5) * (1 if run.embed else 1.5)
+        slow = {"srnn": 0.1}.get(name, 0.5) * (1 if run.embed else 3)
         record = recorded(run, share_of_guesser * low, half_at=slow)
         if name == "srnn":
             record["curve"]["loss"][-5:] = [low / 20] * 5
@@ -520,7 +520,9 @@ def test_curves_answer_when_and_how_good() -> None:
     falling = result("copy", "gru", 200, 1e-4)
     assert falling.reached(1e-3) is not None
     losses = falling.record["curve"]["loss"]
-    assert falling.curve[6][2] == pytest.approx(sum(losses[2:7]) / 5)  # the mean of five entries
+    assert falling.curve[8][2] == pytest.approx(sum(losses[4:9]) / 5)  # the mean of five entries
+    assert falling.curve[0][2] == losses[0]
+    assert falling.curve[1][2] == losses[1]  # and not of what an untrained network did
 
 
 def test_comparisons() -> None:
