@@ -536,6 +536,11 @@ def test_comparisons() -> None:
     assert compare(cut, [result("psmnist", "lstm", "pmnist", 92.0)]) == UNCLEAR  # it might still come to more
     assert compare(cut, [result("psmnist", "lstm", "pmnist", 88.0)]) == BETTER
     assert compare([result("copy", "srnn", 200, 0.0211)], [result("copy", "gru", 200, 0.0212)]) == SAME  # not worth a word
+    once = cut(recorded(point("psmnist", "gru", "pmnist").run, 90.0), 0.05)
+    once["curve"]["cpu_seconds"] = [once["run"]["cpu_minutes"] * 60 + 100]  # evaluated when its time was over
+    once["cpu_seconds"] = once["curve"]["cpu_seconds"][0]
+    assert Result(once).time == once["run"]["cpu_minutes"] * 60
+    assert compare(ours, [Result(once)]) == IN_TIME
     slow = [result("psmnist", "srnn", "pmnist", 96.0, seconds=10_000.0)]
     assert compare(slow, [result("psmnist", "gru", "pmnist", 90.0, share=0.5, half_at=0.25)]) == UNCLEAR
     less = [result("timit", "srnn", 128, 12.0)]

@@ -223,7 +223,7 @@ def compare(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
     if outcome == SAME:
         return UNCLEAR
     limit = max(each.time for each in theirs)
-    then, rivals = ([each.best(seconds=limit) for each in side] for side in (ours, theirs))
+    then, rivals = [each.best(seconds=limit) for each in ours], [each.best() for each in theirs]
     if None in then or None in rivals:
         return UNCLEAR
     at_equal_time = _order(ours[0], _mean(then), _mean(rivals), apart)  # type: ignore[arg-type]
