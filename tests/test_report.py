@@ -532,9 +532,9 @@ def test_comparisons() -> None:
     assert compare(ours, [result("psmnist", "gru", "pmnist", 96.1)]) == SAME
     assert compare(ours, [result("psmnist", "gru", "pmnist", 96.1, share=0.5)]) == UNCLEAR
     assert compare(ours, [result("psmnist", "gru", "pmnist", 90.0, share=0.5)]) == IN_TIME
-    cut = [result("psmnist", "gru", "pmnist", 90.0, share=0.5)]
-    assert compare(cut, [result("psmnist", "lstm", "pmnist", 92.0)]) == UNCLEAR  # it might still come to more
-    assert compare(cut, [result("psmnist", "lstm", "pmnist", 88.0)]) == BETTER
+    short = [result("psmnist", "gru", "pmnist", 90.0, share=0.5)]
+    assert compare(short, [result("psmnist", "lstm", "pmnist", 92.0)]) == UNCLEAR  # it might still come to more
+    assert compare(short, [result("psmnist", "lstm", "pmnist", 88.0)]) == BETTER
     assert compare([result("copy", "srnn", 200, 0.0211)], [result("copy", "gru", 200, 0.0212)]) == SAME  # not worth a word
     once = cut(recorded(point("psmnist", "gru", "pmnist").run, 90.0), 0.05)
     once["curve"]["cpu_seconds"] = [once["run"]["cpu_minutes"] * 60 + 100]  # evaluated when its time was over
