@@ -427,7 +427,7 @@ def test_a_loss_that_rises_out_of_sight_has_not_risen(world: list[dict[str, Any]
 
 
 def test_another_run_of_a_rival_can_be_the_better_one(world: list[dict[str, Any]]) -> None:
-    better = changed(world, edit("psmnist", "gru, own recipe", "pmnist", value=99.0))
+    better = changed(world, edit("psmnist", "nnrnn, own recipe", "pmnist", value=99.0))
     assert claims.best_at_digits(better)[0] == IN_PART
     evidence = gathered(world)
     fewer = {key: each for key, each in evidence.results["psmnist"].items() if "own" not in key[0]}

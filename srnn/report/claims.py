@@ -319,7 +319,8 @@ def limits_of_nnrnn(evidence: Evidence) -> Judgement:
 def rnn_fails_at_digits(evidence: Evidence) -> Judgement:
     results, ours = evidence.at("psmnist", "rnn", "pmnist", seeds=2), evidence.at("psmnist", "srnn", "pmnist")[0]
     values = [each.value or 0.0 for each in results]
-    said = f"test accuracy {', '.join(f'{value:.2f}' for value in values)} after {', '.join(_epochs(each) for each in results)}"
+    each_said = [f"{value:.2f} after {_epochs(each)}" for value, each in zip(values, results, strict=True)]
+    said = f"test accuracy {', '.join(each_said)}"
     if max(values) > 80:
         return FAILS, said
     if all(each.is_fair or each.diverged for each in results):
@@ -337,6 +338,8 @@ def best_at_digits(evidence: Evidence) -> Judgement:
     rivals = {name: evidence.at("psmnist", name, "pmnist") for name in RIVALS}
     parts = [OUTCOMES[compare(ours, each)] for each in rivals.values()]
     more = {line: each for (line, x), each in evidence.results["psmnist"].items() if x == "pmnist" and line in ALSO_AT_DIGITS}
+    known = {each.id for group in rivals.values() for each in group}
+    more = {line: group for line, group in more.items() if group[0].id not in known}  # an own recipe that is the paper's
     parts += [NO for each in more.values() if compare(ours, each) == WORSE]
     rivals |= more
     parts += [_is(rivals[name][0].parameters > 3 * ours[0].parameters) for name in ("lstm", "gru", "nru")]
