@@ -371,9 +371,12 @@ def lead_grows(evidence: Evidence) -> Judgement:
 
 def _lead(ours: Sequence[Result], rivals: Sequence[Sequence[Result]], fair: bool) -> float:
     """In points over the best rival: at the end, or of validation at the time that rivals had."""
-    limit = 0.0 if fair else max(each.time for rival in rivals for each in rival)
-    best = [ours[0].best(seconds=limit), *(rival[0].best() for rival in rivals)]
-    values = [mean(each) for each in (ours, *rivals)] if fair else best
+    values: list[float | None]
+    if fair:
+        values = [mean(each) for each in (ours, *rivals)]
+    else:
+        limit = max(each.time for rival in rivals for each in rival)
+        values = [ours[0].best(seconds=limit), *(rival[0].best() for rival in rivals)]
     known = [value for value in values if value is not None]
     if len(known) < len(values):
         raise Missing("a run on pMNIST has no value: it diverged")
