@@ -202,6 +202,17 @@ def test_the_compiled_code_walks_no_pointer_past_its_end(name: str, shapes: list
         ops("srnn").linear_scan(*fitting, "tanh")
 
 
+@pytest.mark.parametrize("namespace", ["srnn", "srnn_torch"])
+@pytest.mark.parametrize("kind", ["identity", "relu", "complex"])
+def test_a_state_of_zero_stays_zero_where_powers_overflow(namespace: str, kind: str) -> None:
+    b, a, h0 = torch.zeros(1, 600, 2), torch.full((2,), 1.5), torch.zeros(1, 2)
+    b.requires_grad_()
+    states = ops(namespace).linear_scan(b, a, h0, kind)
+    assert not states.any()
+    (db,) = torch.autograd.grad(states[:, 0].sum(), b)
+    assert db.isfinite().all()
+
+
 def test_nan_is_passed_on() -> None:
     b = torch.tensor([[[1.0, torch.nan], [1.0, 1.0]]])
     for kind in ("identity", "relu"):

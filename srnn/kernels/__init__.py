@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from srnn import check
 from srnn.errors import (
     BackendError,
     DerivativeError,
@@ -20,7 +21,6 @@ from srnn.errors import (
     DtypeError,
     LengthError,
     SettingError,
-    SettingTypeError,
     ShapeError,
     SymbolError,
     one_of,
@@ -261,8 +261,8 @@ def _check_sequence(
 
 def _check_tensors(**given: object) -> None:
     for name, value in given.items():
-        if value is not None and not isinstance(value, Tensor):
-            raise SettingTypeError(f"{name} must be a tensor; got {type(value).__name__}")
+        if value is not None:
+            check.tensor(name, value)
 
 
 def _check_devices(b: Tensor, **others: Tensor | None) -> None:
