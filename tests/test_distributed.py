@@ -315,8 +315,12 @@ def test_a_batch_must_be_large_enough(tmp_path: Path) -> None:
 def test_only_errors_of_the_connection_are_taken_for_a_lost_process() -> None:
     with pytest.raises(TeamError, match="another process of this run has ended; go on"), distributed.lost_ones("go on"):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Connection closed by peer")
-    with pytest.raises(RuntimeError, match="shapes"), distributed.lost_ones():
-        raise RuntimeError("shapes cannot be multiplied")
+    with pytest.raises(TeamError), distributed.lost_ones():
+        raise RuntimeError("the TCPStore has gone")
+    for text in ("shapes cannot be multiplied", "could not restore the weights"):
+        with pytest.raises(RuntimeError, match=text) as raised, distributed.lost_ones():
+            raise RuntimeError(text)
+        assert not isinstance(raised.value, TeamError)
     with pytest.raises(SettingError, match="no store"), distributed.lost_ones():
         raise SettingError("no store")
 
