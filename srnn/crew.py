@@ -176,7 +176,8 @@ class Crew:
             records.collect(self.into / FAILED, about | records.environment())
 
     def _name(self, key: str) -> str:
-        return ", ".join(results.brief(self.all[key].as_dict()))
+        run = self.all[key].as_dict()
+        return ", ".join((*results.brief(run), f"seed {run['seed']}"))
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -237,5 +237,6 @@ def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
     for heading in ("task", "network", "recipe", "seed", "minutes"):
         table.add_column(heading, overflow="fold", justify="right" if heading == "minutes" else "left")
     for key, run in left.items():
-        table.add_row(*results.brief(run.as_dict()), run.recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
+        recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # that limit shows in the minutes
+        table.add_row(*results.brief(run.as_dict()), recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
     return table

@@ -94,7 +94,7 @@ def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
     minutes = sum(record["cpu_seconds"] for record in group) / 60 / len(group)
     return (
         *brief(run),
-        f"ours: {run['recipe']}, but {apart}" if (apart := _departures(run)) else run["recipe"],
+        recipe(run),
         _score(group),
         ", ".join(str(record["run"]["seed"]) for record in group),
         number(first["guesser"]),
@@ -108,6 +108,11 @@ def brief(run: Mapping[str, Any]) -> tuple[str, str]:
     """Task and network of a run, each with the settings that are worth a word."""
     task, network = (f"{run[part]['name']} {_settings(run[part], known)}" for part, known in KNOWN.items())
     return task.strip(), network.strip()
+
+
+def recipe(run: Mapping[str, Any]) -> str:
+    """The recipe of a run, and where it does otherwise."""
+    return f"ours: {run['recipe']}, but {apart}" if (apart := _departures(run)) else run["recipe"]
 
 
 def _score(group: list[Mapping[str, Any]]) -> str:

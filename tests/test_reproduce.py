@@ -267,6 +267,14 @@ def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Consol
     assert reproduce.estimate(runs, tmp_path, console) == {"steps": 50.0, "minutes": 120.0, "few": 10.0}
 
 
+@pytest.mark.parametrize("name", ["copy", "adding", "permutation"])
+def test_no_two_lines_of_the_list_are_the_same(name: str, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduce, "pace", lambda run, slow: 0.5)
+    reproduce.reproduce([name], Plan("cpu"), console, estimate_only=True)
+    rows = [line for line in said(console).splitlines() if line.startswith(("copy ", "adding "))]
+    assert len(rows) == len(set(rows)) == len(reproduce.runs_of([EXHIBITS[name]], Plan("cpu")))
+
+
 def test_the_pace_of_a_run_is_measured() -> None:
     start = time.perf_counter()
     assert 0 < reproduce.pace(small()) < time.perf_counter() - start
