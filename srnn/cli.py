@@ -108,7 +108,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter measurements: a first look, not a result.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Measurements of each number.", show_default="7, quick 3")] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Measurements of each number.", show_default="7, --scale 15, --quick 3")
+    ] = None,
     networks: Annotated[
         bool, typer.Option("--networks", help="Instead: a step of every network beside nn.GRU's, at the paper's Table 4.")
     ] = False,
@@ -197,7 +199,8 @@ def train(
     activation: Annotated[str | None, typer.Option(help="srnn: relu or tanh.", rich_help_panel=NETWORK)] = None,
     permutation: Annotated[str | None, typer.Option(help="srnn: shift, identity or random.", rich_help_panel=NETWORK)] = None,
     readout: Annotated[
-        str | None, typer.Option(help="Widths of its hidden layers; none: affine.", rich_help_panel=NETWORK)
+        str | None,
+        typer.Option(help="Widths of the read-out's hidden layers, such as 512; none: affine.", rich_help_panel=NETWORK),
     ] = None,
     norm: Annotated[bool | None, typer.Option(help="Layer norm before the read-out.", rich_help_panel=NETWORK)] = None,
     dropout: Annotated[float | None, typer.Option(help="In the read-out.", rich_help_panel=NETWORK)] = None,
@@ -223,7 +226,8 @@ def train(
         float | None, typer.Option(help="End when the mean loss of 500 updates is below this.", rich_help_panel=HOW)
     ] = None,
     select: Annotated[
-        str | None, typer.Option(help="Keep the weights with the best validation loss, or metric.", rich_help_panel=HOW)
+        str | None,
+        typer.Option(help="loss or metric: by which of them weights validate best and are kept.", rich_help_panel=HOW),
     ] = None,
     eval_every: Annotated[int | None, typer.Option(help="Updates between two evaluations.", rich_help_panel=HOW)] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights and data.", rich_help_panel=HOW)] = None,
@@ -234,7 +238,7 @@ def train(
     data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.", rich_help_panel=PLACES)] = None,
     out: Annotated[Path | None, typer.Option(help="The run folder.", show_default="runs/ID", rich_help_panel=PLACES)] = None,
     results: Annotated[
-        Path, typer.Option(help="Where TASK.jsonl collects the records of finished runs.", rich_help_panel=PLACES)
+        Path, typer.Option(help="Where TASK.jsonl collects the records of runs that ended.", rich_help_panel=PLACES)
     ] = Path("runs/records"),
     checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=PLACES)] = 30.0,
     tensorboard: Annotated[
@@ -363,7 +367,9 @@ def reproduce(
         bool, typer.Option("--list", help="Name the exhibits: what they show, how many runs, how many recorded.")
     ] = False,
     estimate: Annotated[bool, typer.Option("--estimate", help="Say what would be run, and for how long; run nothing.")] = False,
-    profile: Annotated[str, typer.Option(help="cpu, full: the authors' lengths for every network, or quick.")] = "cpu",
+    profile: Annotated[
+        str, typer.Option(help="cpu: rivals get minutes; full: the authors' lengths for all; or quick.")
+    ] = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="A rehearsal at toy sizes, kept apart from results.")] = False,
     all_networks: Annotated[bool, typer.Option("--all-networks", help="Also networks that the paper did not run.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="This network alone; may be given again.")] = None,
@@ -383,16 +389,16 @@ def reproduce(
     srnn reproduce all --jobs 4[/dim]
     """
     from srnn import lab, paper
-    from srnn import reproduce as crew
+    from srnn import reproduce as reproducing
 
     lab.look_in(data)
     plan, console = paper.Plan(_profile(profile, quick), all_networks), Console()
     if list_:
-        crew.show(plan, console)
+        reproducing.show(plan, console)
         return
     if not exhibits:
         raise typer.BadParameter(f"name one, or all: {', '.join(paper.EXHIBITS)}", param_hint="EXHIBITS")
-    if crew.reproduce(exhibits, plan, console, jobs=jobs, ray=ray, only=only or (), estimate_only=estimate):
+    if reproducing.reproduce(exhibits, plan, console, jobs=jobs, ray=ray, only=only or (), estimate_only=estimate):
         raise typer.Exit(1)
 
 
@@ -451,13 +457,12 @@ def report(
     srnn report --out /tmp/page --quick
     srnn report --readme README.md[/dim]
     """
-    from srnn import paper
+    from srnn import paper, reproduce
     from srnn import report as page
-    from srnn import reproduce as crew
 
     plan, console = paper.Plan(_profile(profile, quick), all_networks=True), Console()
     quick = plan.profile == "quick"
-    folder = crew.places(plan)[1] if quick else results
+    folder = reproduce.places(plan)[1] if quick else results
     if readme is not None:
         if quick:
             raise SettingError("a rehearsal says nothing about the paper: --readme takes records of experiments")

@@ -1,4 +1,7 @@
-"""Run: every setting that decides a number, frozen. Two equal runs give equal curves, bit for bit, on the same machine."""
+"""Run: every setting that decides a number, frozen.
+
+Two equal runs give equal curves on the same machine, bit for bit; where a clock ends them, one may go farther than the other.
+"""
 
 import hashlib
 import json

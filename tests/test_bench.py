@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from srnn import bench, kernels, records
 from srnn.bench import clock as clocks
-from srnn.bench import limits, networks, table, training
+from srnn.bench import limits, networks, scale, table, training
 from srnn.bench.check import check_results
 from srnn.errors import RecordError, SettingError, StorageError
 from srnn.kernels import reference
@@ -26,6 +26,7 @@ from srnn.models import NETWORKS
 
 TITLES = [*(s.title for s in training.SETTINGS), *(limit.title for limit in limits.LIMITS)]
 KEYS = [*(s.key for s in training.SETTINGS), *(limit.key for limit in limits.LIMITS)]
+ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 README = f"# Title\n\nbefore, größer\n{BEGIN}\nold table\n{END}\nafter\n"
 
@@ -330,6 +331,19 @@ def test_the_readme_table_is_made_from_the_record(record: dict[str, Any]) -> Non
     for origin in ("Some CPU, 4 cores, 2 threads", "torch 2.99.0", "native", "0123456789 with changes", "`results/bench.json`"):
         assert origin in text
     assert "98765" not in text  # seconds are for the record
+
+
+@pytest.mark.parametrize(
+    ("page", "block", "shown"),
+    [
+        ("README.md", "bench", table.readme_table),
+        ("docs/networks.md", "networks", table.readme_table),
+        ("docs/scale.md", "scale", scale.block),
+    ],
+)
+def test_the_documents_show_the_records(page: str, block: str, shown: Callable[[dict[str, Any]], str]) -> None:
+    record = records.read(ROOT / "results" / ("bench.json" if block == "bench" else f"bench-{block}.json"))
+    assert records.filled(ROOT / page, block, shown(record)) == (ROOT / page).read_bytes()
 
 
 @pytest.mark.usefixtures("tiny")

@@ -65,9 +65,21 @@ def test_runs_have_the_settings_of_the_paper(task: str, network: str) -> None:
 
 RIVALS: dict[str, dict[str, Any]] = {
     "nru": {"optimizer": "adam", "lr": 0.001, "clip": 1.0, "memory_size": 256, "heads": 4},
-    "nnrnn": {"alpha": 0.99, "lr": 0.001, "orthogonal_rate": 1e-3, "triangle_decay": 1e-4, "delta": 1e-4, "clip": None},
+    "nnrnn": {"alpha": 0.99, "optimizer": "rmsprop", "clip": None},
     "urnn": {"optimizer": "rmsprop", "alpha": 0.9, "lr": 0.001, "clip": None},
 }
+
+
+@pytest.mark.parametrize(
+    ("task", "lr", "orthogonal_lr", "delta", "triangle_decay"),
+    [("copy", 5e-4, 1e-6, 1e-4, 1e-6), ("adding", 2e-4, 2e-5, 1e-4, 1e-5), ("pmnist", 2e-4, 2e-5, 0.1, 1e-4)],
+)
+def test_nnrnn_has_the_rates_of_its_released_code(
+    task: str, lr: float, orthogonal_lr: float, delta: float, triangle_decay: float
+) -> None:
+    got = settings(make_run(task, "nnrnn"))
+    assert (got["lr"], got["delta"], got["triangle_decay"]) == (lr, delta, triangle_decay)
+    assert got["lr"] * got["orthogonal_rate"] == pytest.approx(orthogonal_lr)
 
 
 @pytest.mark.parametrize("network", RIVALS)

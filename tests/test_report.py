@@ -19,9 +19,11 @@ from rich.console import Console
 
 from srnn import plot, records, report
 from srnn.cli import app
+from srnn.display import number
 from srnn.errors import RecordError, StorageError
-from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan, Point
+from srnn.paper import EXHIBITS, RIVALS, Exhibit, Measurement, Plan, Point
 from srnn.plot import Figure, Line, Panel
+from srnn.recipes import make_run
 from srnn.report import claims
 from srnn.report.claims import AT_EQUAL_TIME, CLAIMS, FAILS, HOLDS, IN_PART, NOT_TESTED, verdicts
 from srnn.report.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
@@ -252,7 +254,7 @@ AGAINST: dict[int, tuple[str, list[Change]]] = {
     9: (IN_PART, [edit("adding", "lstm", 200, value=1e-9)]),
     10: (IN_PART, [edit("copy", "nnrnn", 500, value=1e-9)]),
     11: (FAILS, [edit("psmnist", "rnn", "pmnist", value=91.0)]),
-    12: (IN_PART, [edit("psmnist", "gru", "pmnist", value=99.0)]),
+    12: (FAILS, [edit("psmnist", "gru", "pmnist", value=99.0)]),
     13: (FAILS, [edit("psmnist", "gru", "bigpmnist", value=94.0)]),
     14: (FAILS, [edit("pmnistablation", "512 units, width 64", 2, value=90.0)]),
     15: (FAILS, [edit("pmnistablation", "1024 units, width 32, no gate", 3, value=99.0)]),
@@ -388,12 +390,83 @@ def test_seeds_that_fail_count(world: list[dict[str, Any]]) -> None:
         (14, "pmnistablation", "512 units, width 32", 1),
         (18, "timitablation", "512 units, width 8", 2),
         (16, "timit", "srnn", 256),
+        (5, "copy", "srnn", 500),
+        (9, "adding", "srnn", 200),
+        (12, "psmnist", "srnn", "pmnist"),
+        (24, "randomlabels", "srnn, 8x8", 1000),
+        (25, "randomlabels", "srnn, 16x16", 100),
     ],
 )
 def test_srnn_that_diverges_loses(claim: int, exhibit: str, line: str, x: Any, world: list[dict[str, Any]]) -> None:
     """Also when it had found a value before."""
     found = claims._judged(CLAIMS[claim - 1], changed(world, edit(exhibit, line, x, status="diverged")))
-    assert found[0] in (FAILS, IN_PART), found
+    assert found == (FAILS, f"{line} diverged at {x}")
+
+
+# SRNN loses everywhere; what the claim says besides is still so, and saves nothing.
+LOST: dict[int, list[Change]] = {
+    7: [edit("copy", name, T, value=1.0) for name in ("gru", "lstm") for T in (100, 200, 300, 500, 1000, 2000)],
+    12: [edit("psmnist", name, "pmnist", value=99.0) for name in RIVALS],
+    16: [edit("timit", "srnn", H, value=1000.0) for H in (128, 256, 512, 1024, 2048)],
+    25: [
+        edit("randomlabels", f"{name}, {crop}", N, value=value)
+        for crop in ("8x8", "16x16")
+        for N in (100, 1000)
+        for name, value in (("srnn", 99.0), ("lstm", 99.9), ("gru", 99.9), ("rnn", 99.9))
+        if (name, crop) != ("srnn", "8x8")  # where it stays slower: the factor is larger at 16x16, and SRNN quicker nowhere
+    ],
+}
+
+
+@pytest.mark.parametrize("number", LOST)
+def test_a_claim_of_which_nothing_is_left_does_not_hold_in_part(number: int, world: list[dict[str, Any]]) -> None:
+    verdict, said = claims._judged(CLAIMS[number - 1], changed(world, *LOST[number]))
+    assert verdict == FAILS, said
+
+
+def test_a_rival_that_copies_by_its_own_recipe_copies(world: list[dict[str, Any]]) -> None:
+    evidence = changed(world, edit("copy", "nnrnn, own recipe", 200, value=1e-9))
+    verdict, said = claims.only_srnn_copies(evidence)
+    assert (verdict, "nnrnn, own recipe at 200" in said) == (IN_PART, True)
+
+
+def test_one_seed_is_not_the_middle_of_three(world: list[dict[str, Any]]) -> None:
+    evidence = changed(world)
+    evidence.results["copy"]["srnn", 500].pop()  # type: ignore[attr-defined]
+    with pytest.raises(Missing, match="copy, srnn at 500, 1 more of 3 seeds"):
+        claims.only_srnn_copies(evidence)
+
+
+def test_a_gate_network_that_the_clock_stopped_has_not_solved_copy_in_part(world: list[dict[str, Any]]) -> None:
+    """Above a tenth of the line, as it is before it has had its updates."""
+    stopped = [edit("copy", "gru", T, value=0.5, ended_by="cpu_minutes", updates=200) for T in (300, 500, 1000, 2000)]
+    assert claims.gates_copy_in_part(changed(world, *stopped))[0] == NOT_TESTED
+    solved = [edit("copy", "gru", T, value=1e-9) for T in (100, 200, 300, 500, 1000)]
+    assert claims.gates_copy_in_part(changed(world, *solved))[0] == IN_PART
+
+
+@pytest.mark.parametrize(
+    ("network", "exponent", "margin", "expected"),
+    [
+        ("srnn", 1.1, 0.05, HOLDS),
+        ("srnn", 1.1, 0.3, NOT_TESTED),
+        ("srnn", 1.5, 0.2, FAILS),
+        ("gru", 1.6, 0.3, NOT_TESTED),
+        ("gru", 1.3, 0.1, IN_PART),
+    ],
+)
+def test_an_interval_over_the_level_decides_nothing(
+    network: str, exponent: float, margin: float, expected: str, world: list[dict[str, Any]]
+) -> None:
+    evidence = changed(world, tell("timecomplexity", network, "units", exponent=exponent, margin=margin))
+    assert claims.linear_cost(evidence)[0] == expected
+
+
+def test_a_gate_that_gains_no_more_in_large_networks_than_seeds_differ(world: list[dict[str, Any]]) -> None:
+    small = [
+        edit("pmnistablation", f"512 units, width {width}", depth, value=96.307) for width in (32, 64) for depth in (1, 2, 3)
+    ]
+    assert claims.gate_helps(changed(world, *small))[0] == IN_PART
 
 
 def test_a_rival_that_is_only_shown_may_be_missing(world: list[dict[str, Any]]) -> None:
@@ -428,7 +501,7 @@ def test_a_loss_that_rises_out_of_sight_has_not_risen(world: list[dict[str, Any]
 
 def test_another_run_of_a_rival_can_be_the_better_one(world: list[dict[str, Any]]) -> None:
     better = changed(world, edit("psmnist", "nnrnn, own recipe", "pmnist", value=99.0))
-    assert claims.best_at_digits(better)[0] == IN_PART
+    assert claims.best_at_digits(better)[0] == FAILS
     evidence = gathered(world)
     fewer = {key: each for key, each in evidence.results["psmnist"].items() if "own" not in key[0]}
     assert claims.best_at_digits(Evidence(dict(evidence.results) | {"psmnist": fewer}, {}, {}))[0] == HOLDS
@@ -550,16 +623,32 @@ def test_comparisons() -> None:
 
 
 def test_cells_say_how_a_number_was_made() -> None:
-    assert cell([], planned=True) == "not run"
-    assert cell([], planned=False) == ""
-    assert cell([result("psmnist", "gru", "pmnist", 90.0)], True) == "90.00"
+    assert cell([], planned=1) == "not run"
+    assert cell([], planned=0) == ""
+    assert cell([result("psmnist", "gru", "pmnist", 90.0)], 1) == "90.00"
     seeds = [result("psmnist", "srnn", "pmnist", value) for value in (96.0, 96.4)]
-    assert cell(seeds, True) == "96.20 ± 0.2000"
-    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], True) == "90.00* (50%)"
+    assert cell(seeds, 2) == "96.20 ± 0.2000 (2)"
+    assert cell(seeds, 3) == "96.20 ± 0.2000 (2 of 3 seeds)"
+    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], 1) == "90.00* (50%)"
     lost = recorded(point("copy", "gru", 200).run, 1.0, share=0.5, status="diverged", training=None)
-    assert cell([Result(lost)], True) == "diverged after 10000 updates"
+    assert cell([Result(lost)], 1) == "diverged after 10000 updates"
     late = recorded(point("copy", "gru", 200).run, 0.5, share=0.5, status="diverged")
-    assert cell([Result(late)], True) == "0.5000, diverged after 10000 updates"
+    assert cell([Result(late)], 1) == "0.5000, diverged after 10000 updates"
+
+
+def test_srnn_is_also_shown_in_the_time_that_its_rivals_had(world: list[dict[str, Any]]) -> None:
+    """Where the clock has ended them, and SRNN went on."""
+    is_gru = [record["kind"] == "run" and record["run"]["network"]["name"] == "gru" for record in world]
+    seen = [cut(record) if gru else record for record, gru in zip(world, is_gru, strict=True)]
+    (shown,) = tables(EXHIBITS["adding"], gathered(seen))
+    row = next(row for row in shown.rows if row[0] == "srnn, in its rivals' time")
+    evidence = gathered(seen)
+    ours, theirs = (evidence.at("adding", name, 200)[0] for name in ("srnn", "gru"))
+    assert ours.cpu_seconds > theirs.time
+    assert row[shown.headings.index("200")] == number(ours.best(seconds=theirs.time) or 0.0)
+    assert not any(
+        row[0] == "srnn, in its rivals' time" for row in next(iter(tables(EXHIBITS["adding"], gathered(world)))).rows
+    )
 
 
 def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
@@ -725,8 +814,42 @@ def test_a_page_of_part_of_the_records_says_what_was_not_run(world: list[dict[st
     for fault in (f"some.jsonl:{len(some) + 1} is damaged", f"some.jsonl:{len(some) + 2} is of another version"):
         assert fault in told
         assert fault in text
-    assert "not run: gru at 100" in text
+    assert "not run: copy, gru at 100" in text
     assert ">not run</td>" in text
+
+
+def test_a_page_of_few_exhibits_links_to_no_other(world: list[dict[str, Any]], tmp_path: Path) -> None:
+    few = list(EXHIBITS["permutation"].points(Plan()))
+    (tmp_path / "all.jsonl").write_text("".join(line(record) for record in world))
+    made = report.make(
+        tmp_path, tmp_path / "out", Console(file=io.StringIO()), points={"permutation": few}, is_experiment=False
+    )
+    page = Page(made.read_text(encoding="utf-8"))
+    assert "permutation" in page.ids
+    assert [link for link in page.links if link.startswith("#") and link[1:] not in page.ids] == []
+
+
+def test_what_is_beyond_the_plan_is_not_counted_as_part_of_it(world: list[dict[str, Any]], tmp_path: Path) -> None:
+    evidence = gathered(world)
+    found = report._part(EXHIBITS["copy"], evidence, _folders(tmp_path))
+    assert found["recorded"] == found["planned"]
+    more = {**evidence.results["copy"], ("lru", 100): evidence.results["copy"]["gru", 100]}
+    evidence = Evidence({**evidence.results, "copy": more}, evidence.measured, evidence.planned)
+    assert report._part(EXHIBITS["copy"], evidence, tmp_path)["recorded"] == found["planned"]
+
+
+def _folders(path: Path) -> Path:
+    for name in ("figures", "tables"):
+        (path / name).mkdir()
+    return path
+
+
+def test_settings_that_are_no_defaults_are_shown_with_a_run() -> None:
+    run = make_run("pmnist", "srnn", "ours").as_dict()
+    said = report._settings(run)
+    for setting in ("adamw 0.002", "dropout 0.4", "schedule cosine", "warmup 200", "norm", "epochs 40", "recipe ours"):
+        assert setting in said, said
+    assert "embed False" in report._settings(make_run("copy", "gru", embed=False).as_dict())
 
 
 def test_errors_of_the_report_are_one_line(

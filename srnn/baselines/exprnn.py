@@ -62,7 +62,8 @@ class EXPRNNNetwork(Network):
     name = "exprnn"
     is_stacked = False
     recipes = {
-        "paper": {"pmnist": {"angles": "cayley"}, "bigpmnist": {"angles": "cayley"}},
+        # The SRNN paper did not run it: its decay is that of its own paper.
+        "paper": {"": {"alpha": 0.99}, "pmnist": {"angles": "cayley"}, "bigpmnist": {"angles": "cayley"}},
         "own": {
             "": {"alpha": 0.99},
             "copy": {"embed": False, "hidden_size": 190, "batch_size": 128, "lr": 2e-4, "steps": 4000},

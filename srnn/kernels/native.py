@@ -15,8 +15,8 @@ def load_error() -> str | None:
     """None when the library is loaded; otherwise the reason. The first call loads it, none compiles."""
     if not LIBRARY.exists():
         reason = BUILD_ERROR.read_text().strip() if BUILD_ERROR.exists() else f"{LIBRARY.name} was not built"
-        command = "pip install 'setuptools>=77' && pip install --no-build-isolation --no-deps --force-reinstall srnn"
-        return f"{reason}; to build it, install a C++ compiler and run: {command}"
+        command = "pip install 'setuptools>=77' && pip install --no-build-isolation --no-deps --force-reinstall ."
+        return f"{reason}; to build it, install a C++ compiler and run in the folder of the sources: {command}"
     try:
         torch.ops.load_library(str(LIBRARY))
     except OSError as error:

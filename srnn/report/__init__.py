@@ -11,6 +11,7 @@ page.html, page.css     how it looks
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from srnn.report.figures import figures
 from srnn.report.findings import findings
 from srnn.report.table import Table
 from srnn.report.tables import tables, verdict_table
+from srnn.results import DEFAULTS
 
 TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
 README_FIGURES = ("copy", "runtime", "psmnist", "adding")  # the first two of these that there are go into the README
@@ -124,24 +126,27 @@ def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:
     rows = tuple((str(each.claim.number), each.claim.says, each.verdict, each.found) for each in judged[:README_CLAIMS])
     shown = Table("verdicts", _summary(judged), ("claim", "the paper says", "verdict", "we measured"), rows)
     pictures = [f"![{figure.alt}](docs/figures/{figure.name}.svg)" for figure in drawn]
-    more = f"The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
+    star = "A star: the clock stopped the rival before it had all its updates. Of several seeds the mean is shown."
+    more = f"{star} The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
     return "\n\n".join([shown.as_markdown().rstrip(), more, *pictures])
 
 
 def _summary(judged: Sequence[Verdict]) -> str:
     counts = Counter(each.verdict for each in judged)
-    return f"Verdicts on {len(judged)} claims: " + ", ".join(f"{name} {counts[name]}" for name in VERDICTS if counts[name])
+    return f"Verdicts on {len(judged)} claims: " + "; ".join(f"{name}: {counts[name]}" for name in VERDICTS if counts[name])
 
 
 def _part(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
     """A section of the page, its files written."""
     shown, drawn = tables(exhibit, evidence), figures(exhibit, evidence)
     for table in shown:
-        _write_table(table, out)
+        _write_table(replace(table, notes=(*table.notes, *exhibit.departures)), out)  # which the page says once
     for figure in drawn:
         plot.save(figure, out / "figures")
-    planned = sum(evidence.planned[exhibit.id].values())
-    recorded = sum(len(each) for each in evidence.results[exhibit.id].values()) + len(evidence.measured[exhibit.id])
+    planned = evidence.planned[exhibit.id]
+    made = {key: len(found) for key, found in evidence.results[exhibit.id].items()} | dict.fromkeys(
+        evidence.measured[exhibit.id], 1
+    )
     return {
         "exhibit": exhibit,
         "tables": shown,
@@ -155,8 +160,8 @@ def _part(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
             }
             for figure in drawn
         ],
-        "planned": planned,
-        "recorded": recorded,
+        "planned": sum(planned.values()),
+        "recorded": sum(count for key, count in made.items() if planned[key]),  # others are beyond the plan
         "runs": _runs(exhibit, evidence),
         "departures": exhibit.departures,
     }
@@ -194,8 +199,11 @@ def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
 def _settings(run: Mapping[str, Any]) -> str:
     """Network and training of a run, as far as they are worth a word."""
     network = ", ".join(f"{name} {plain(value)}" for name, value in run["network"].items() if name != "name")
-    clip = f", clip {run['clip']}" if run["clip"] is not None else ""
-    return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{clip}, recipe {run['recipe']}"
+    said = ("task", "network", "optimizer", "lr", "batch_size", "recipe", "seed", "threads")
+    more = "".join(
+        f", {name} {plain(run[name])}" for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual
+    )
+    return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {run['recipe']}"
 
 
 def _commit(record: Mapping[str, Any]) -> str:
@@ -225,6 +233,7 @@ def _page(
         counts=[(name, counts[name]) for name in VERDICTS],
         verdicts=judged,
         exhibits=parts,
+        shown=[part["exhibit"].id for part in parts],
         findings=list(findings(evidence)),
         about=_about(found),
         machines=_machines(found),
@@ -233,8 +242,9 @@ def _page(
 
 
 LEAD = (
-    "Rotman and Wolf (2020) propose a recurrent network whose state is shifted, not multiplied. Here is every table and figure "
-    "of their paper, measured again on an ordinary CPU, and what that says about each of their claims."
+    "Rotman and Wolf (2020) propose a recurrent network whose state is shifted, not multiplied. Here are the tables and "
+    "figures of their paper, as far as they were measured again on an ordinary CPU, and what that says about each of their "
+    "claims."
 )
 
 
@@ -244,7 +254,8 @@ def _about(found: Sequence[Mapping[str, Any]]) -> str:
     rest = len(found) - len(runs)
     return (
         f"{len(runs)} runs, {hours:.1f} hours of one core, and {rest} measurements. A record holds all settings, the seed, the "
-        "commit, versions, the machine and the curve; the same settings give the same bits on the same machine."
+        "commit, versions, the machine and the curve; the same settings give the same bits on the same machine, as "
+        "far as a run goes: where it ends, a clock may say."
     )
 
 

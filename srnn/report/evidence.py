@@ -167,15 +167,15 @@ class Evidence:
         """The results of a point, the main seed first; raises where it or one of so many seeds was not run."""
         found = self.results[exhibit].get((line, x), ())
         if not found or found[0].seed != SEEDS[0]:
-            raise Missing(f"not run: {line} at {x}")
+            raise Missing(f"not run: {exhibit}, {line} at {x}")
         if len(found) < seeds:
-            raise Missing(f"not run: {line} at {x}, {seeds - len(found)} more of {seeds} seeds")
+            raise Missing(f"not run: {exhibit}, {line} at {x}, {seeds - len(found)} more of {seeds} seeds")
         return found
 
     def found(self, exhibit: str, line: str, x: Any) -> Mapping[str, Any]:
         """What was measured at a point."""
         if (line, x) not in self.measured[exhibit]:
-            raise Missing(f"not measured: {line} at {x}")
+            raise Missing(f"not measured: {exhibit}, {line} ({x})")
         return self.measured[exhibit][line, x]["found"]
 
     def has(self, exhibit: str) -> bool:

@@ -126,7 +126,7 @@ def speech_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         if shown:
             panels.append(Panel(title, "units", exhibit.metric, shown, guides, "xy" if not direction else "x"))
     alt = "Test error over the number of units for each network, on both directions of the speech task."
-    caption = "Speech frames: test error at the best validation epoch; the paper's numbers dotted."
+    caption = "Speech frames: test error at the best validation epoch; dotted the paper's, which are of another corpus."
     yield Figure("timit", f"{caption} {CUT} With runs that the clock has ended.", alt, panels)
     yield from speech_curves(exhibit, evidence)
 

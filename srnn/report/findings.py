@@ -74,7 +74,7 @@ def bounded(evidence: Evidence) -> str:
 
 FOUND: tuple[tuple[str, str, Callable[[Evidence], str]], ...] = (
     (
-        "The published speech numbers are of an echo",
+        "The published speech numbers fit an echo, not a prediction",
         "In the recipe that the authors point to (the README of expRNN), input and target are exchanged: at step t the network "
         "sees frame t + 1 and is to say frame t, which it saw one step before. That is memory of one step, not prediction. We "
         "run both: `echo` compares with the table, `predict` is what its words say. Errors as small as the table's are "

@@ -64,7 +64,7 @@ class Speech(Task):
 
     @property
     def usual_steps(self) -> int:
-        return 151
+        return 217
 
     @cached_property
     def guesser(self) -> float:
