@@ -28,6 +28,7 @@ from srnn.models import NETWORKS
 from srnn.network import Group, Network
 from srnn.recipes import TASKS, make_run
 from srnn.run import Run
+from srnn.tasks import pmnist, randomlabels
 from srnn.train import Training, train
 
 C, H, STEPS = 3, 6, 9
@@ -596,10 +597,13 @@ def test_eigenvalues_begin_where_they_should() -> None:
         blocks = A[torch.arange(0, n, 2), torch.arange(1, n, 2)]
         assert float(A.abs().sum()) == pytest.approx(2 * float(blocks.abs().sum()), rel=1e-5)  # nothing but blocks
         assert 0.95 * most < float(blocks.abs().max()) <= most
+        assert bool((blocks > 0).any()) is (angles == "henaff")  # cayley: one side only
     assert distance_from_unitary(NNRNNNetwork(n).layer(2, 20).matrix()) < 1e-4  # type: ignore[operator]
     scornn: Any = SCORNNNetwork(n).layer(2, 20)
     assert float(scornn.D.sum()) == 0  # half of them -1
-    assert float(torch.linalg.eigvals(scornn.matrix() * scornn.D).real.min()) > -1e-4  # the right half of the circle
+    eigenvalues = torch.linalg.eigvals(scornn.matrix() * scornn.D)
+    assert float(eigenvalues.real.min()) > -1e-4  # the right half of the circle, all of it
+    assert float(eigenvalues.angle().max()) > 1.5
     last: Any = IndRNNNetwork(n, input_std=0.05).layer(16, 100)
     assert float(last.u[-1].min()) > 2 ** (-1 / 100)
     assert float(last.inputs[0].weight.std()) == pytest.approx(0.05, rel=0.1)
@@ -628,7 +632,36 @@ def test_the_read_out_begins_as_the_network_asks(name: str, weight: float, bias:
         assert bool((readout.bias == bias).all())
 
 
+@pytest.mark.parametrize(
+    ("name", "task", "deviation"),
+    [
+        ("exprnn", "copy", math.sqrt(2 / 512)),  # Kaiming
+        ("indrnn", "adding", math.sqrt(2 / 512)),
+        ("nnrnn", "adding", math.sqrt(2 / (512 + 40))),  # Xavier
+        ("nru", "pmnist", math.sqrt(2 / (512 + 40))),
+    ],
+)
+@torch.no_grad()
+def test_a_normal_read_out_begins_as_the_network_asks(name: str, task: str, deviation: float) -> None:
+    readout = nn.Linear(512, 40)
+    NETWORKS[name](512).begin_readout(readout, task)
+    assert float(readout.weight.std()) == pytest.approx(deviation, rel=0.05)
+    assert float(readout.weight.abs().max()) > 3 * deviation  # normal, not uniform
+    if name != "nnrnn":
+        assert bool((readout.bias == 0).all())
+
+
 # Counts.
+
+
+@pytest.mark.parametrize(
+    ("task", "wanted", "network"),
+    [("pmnist", 165_000, name) for name in pmnist.SIZES if name not in ("urnn", "eurnn")]
+    + [("randomlabels", 15_000, name) for name in randomlabels.SIZES],
+)
+def test_networks_are_of_one_size_where_the_paper_says_so(task: str, wanted: int, network: str) -> None:
+    assert count(make_run(task, network).network, task)[1] == pytest.approx(wanted, rel=0.03)
+
 
 LEDGER = {  # adding, 128 units: stored numbers and degrees of freedom
     "urnn": (2_049, 2_049),
