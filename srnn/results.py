@@ -16,6 +16,7 @@ from srnn.recipes import TASKS, make_run
 from srnn.run import Run
 
 HEADINGS = ("task", "network", "recipe", "score", "seeds", "guesser", "beside", "updates", "CPU minutes")
+NARROW, WIDE = ("task", "network", "recipe", "score", "updates"), 120
 DEFAULTS = json.loads(json.dumps({field.name: field.default for field in fields(Run) if field.default is not MISSING}))
 KNOWN: dict[str, Mapping[str, type]] = {"task": TASKS, "network": NETWORKS}
 ABOUT = (
@@ -75,12 +76,14 @@ def _beside_gru(found: list[Mapping[str, Any]]) -> str:
     return f" On pmnist, {said}."
 
 
-def table(found: Iterable[Mapping[str, Any]], in_order: bool = False) -> Table:
+def table(found: Iterable[Mapping[str, Any]], width: int, in_order: bool = False) -> Table:
+    """For a terminal of this width: a narrow one gets fewer columns."""
     shown = Table(box=None, padding=(0, 2, 0, 0), caption=ABOUT, caption_justify="left")
-    for heading in HEADINGS:
+    headings = HEADINGS if width >= WIDE else NARROW
+    for heading in headings:
         shown.add_column(heading, overflow="fold")
     for row in rows(found, in_order):
-        shown.add_row(*row)
+        shown.add_row(*(text for heading, text in zip(HEADINGS, row, strict=True) if heading in headings))
     return shown
 
 

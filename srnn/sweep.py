@@ -63,7 +63,7 @@ def sweep(
     found = [record for key, record in crew.recorded(into).items() if key in runs]
     if found:
         ordered = sorted(found, key=lambda record: _order(record, runs[record["id"]]))
-        console.print(results.table(ordered, in_order=True))
+        console.print(results.table(ordered, console.width, in_order=True))
         if any(record["selection"] for record in found):
             console.print("In the order of their validation scores; shown are those of the split that is reported.")
     return failed

@@ -44,6 +44,15 @@ def test_seeds_share_a_line_and_other_settings_do_not(folder: Path) -> None:
     assert lines[0]["network"] == "srnn hidden_size 8, mlp 8"
 
 
+def test_a_narrow_terminal_gets_the_columns_that_matter_most(folder: Path) -> None:
+    found = results.read(folder / "results")
+    narrow, wide = (results.table(found, width) for width in (80, 160))
+    assert [str(column.header) for column in wide.columns] == list(results.HEADINGS)
+    assert [str(column.header) for column in narrow.columns] == ["task", "network", "recipe", "score", "updates"]
+    (score,) = (column for column in narrow.columns if column.header == "score")
+    assert list(score.cells) == [row[results.HEADINGS.index("score")] for row in results.rows(found)]
+
+
 def test_the_readme_shows_the_records() -> None:
     root = Path(__file__).parents[1]
     block = results.markdown(results.read(root / "results"))
