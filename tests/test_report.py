@@ -428,6 +428,8 @@ def test_a_rival_that_copies_by_its_own_recipe_copies(world: list[dict[str, Any]
     evidence = changed(world, edit("copy", "nnrnn, own recipe", 200, value=1e-9))
     verdict, said = claims.only_srnn_copies(evidence)
     assert (verdict, "nnrnn, own recipe at 200" in said) == (IN_PART, True)
+    said = claims.only_srnn_copies(changed(world, edit("copy", "urnn", 200, value=1e-9)))[1]
+    assert said.endswith("its updates: urnn at 200")  # which is one run with its own recipe
 
 
 def test_one_seed_is_not_the_middle_of_three(world: list[dict[str, Any]]) -> None:

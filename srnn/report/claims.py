@@ -247,7 +247,8 @@ def only_srnn_copies(evidence: Evidence) -> Judgement:
         for line in (*(f"{name}, own recipe" for name in RIVALS), "urnn, embedding"):
             for each in evidence.results["copy"].get((line, T), ()):
                 also = each.reached(each.guesser / 10)
-                if also is not None and also[0] * each.run["batch_size"] < sequences:
+                is_another = each.id != rivals[line.split(",")[0]].id  # an own recipe may be the paper's
+                if is_another and also is not None and also[0] * each.run["batch_size"] < sequences:
                     parts.append(NO)
                     quick.append(f"{line} at {T}")
     said = f"SRNN comes below a tenth of the guesser's line at {solved} of {len(delays)} delays; "
