@@ -10,6 +10,7 @@ from srnn.report.evidence import CLOCKS, CUT, Evidence, Result, first_over_last,
 from srnn.report.table import Table
 
 NOT_RUN = "not run"
+IN_TIME = "srnn, in its rivals' time"
 SHORT = {"copy": "copying memory", "adding": "adding", "pmnist": "pMNIST", "bigpmnist": "big pMNIST", "speech": "speech"}
 
 
@@ -50,13 +51,16 @@ def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
                 row.append(_printed(exhibit, line, x))
         rows.append(tuple(row))
         if line == "srnn":
-            rows.append(("srnn, in its rivals' time", *_in_their_time(ran, places, printed)))
+            rows.append((IN_TIME, *_in_their_time(ran, places, printed)))
     rows = [row for row in rows if any(row[1:])]
     notes = [f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}; ± is half the range over the seeds, whose number follows."]
     if any(CUT in text for row in rows for text in row[1:]):
         notes.append(f"{CUT} ended by its time, with the share of its updates in brackets: not to be read as equal.")
-    if any(row[0] == "srnn, in its rivals' time" for row in rows):
-        notes.append("In its rivals' time: the best of SRNN's curve, of the main seed, by then, where it went on for longer.")
+    if any(row[0] == IN_TIME for row in rows):
+        notes.append(
+            "In its rivals' time: the best of the main seed's curve by then, where SRNN went on for longer; that curve is of "
+            "validation data where there are such."
+        )
     if any("own recipe" in line and each.run["recipe"] == "paper" for (line, _), found in ran.items() for each in found):
         notes.append("Where a network's own recipe is the paper's, both rows are one run.")
     if exhibit.quoted:
