@@ -1,7 +1,8 @@
 """`srnn reproduce`: the runs of exhibits, several at once, continued where they were stopped; then what is measured.
 
-A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. Measurements come
-after the runs of their exhibit, one at a time, on the weights in the run folders; where there are none, the run is made again.
+A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. Measurements are made
+one at a time, on the weights in the run folders: those that can be made come before the runs of their exhibit, so that a stop
+does not lose them, and the others after; where a run has left no weights, it is made again.
 """
 
 import tempfile
@@ -133,7 +134,8 @@ def _reproduce(
     count = f"{exhibit.id}: {len(wanted)} runs, {len(wanted.keys() & done.keys())} of them recorded in {into}"
     more = f"; {len(measurements)} measurements, {len(measurements) - len(to_measure)} recorded" if measurements else ""
     console.print(count + more, highlight=False, soft_wrap=True)
-    failed: list[str] = []
+    ready = {key: each for key, each in to_measure.items() if not (each.trained and each.run and each.run.id in without)}
+    failed = [] if estimate_only else measure_all(ready, runs, into, console)
     if left:
         # A rehearsal is too short to be worth an estimate.
         seconds = dict.fromkeys(left, 1.0) if plan.profile == "quick" else estimate(left, runs, console)
@@ -145,12 +147,13 @@ def _reproduce(
             f"{len(left)} to be made{again}: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False
         )
         if not estimate_only:
-            failed = Crew(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
+            failed += Crew(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
     if to_measure and estimate_only:
         console.print(
             f"{len(to_measure)} to be measured: {', '.join(dict.fromkeys(each.line for each in to_measure.values()))}"
         )
-    return failed + ([] if estimate_only else measure_all(to_measure, runs, into, console))
+    waiting = {key: each for key, each in to_measure.items() if key not in ready}
+    return failed + ([] if estimate_only else measure_all(waiting, runs, into, console))
 
 
 def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console: Console) -> list[str]:

@@ -453,11 +453,12 @@ def test_a_gate_network_that_the_clock_stopped_has_not_solved_copy_in_part(world
         ("srnn", 1.1, 0.05, HOLDS),
         ("srnn", 1.1, 0.3, NOT_TESTED),
         ("srnn", 1.5, 0.2, FAILS),
-        ("gru", 1.6, 0.3, NOT_TESTED),
+        ("gru", 1.6, 0.3, HOLDS),
+        ("gru", 1.4, 0.3, IN_PART),
         ("gru", 1.3, 0.1, IN_PART),
     ],
 )
-def test_an_interval_over_the_level_decides_nothing(
+def test_an_interval_over_its_level_decides_nothing_and_rivals_are_steeper(
     network: str, exponent: float, margin: float, expected: str, world: list[dict[str, Any]]
 ) -> None:
     evidence = changed(world, tell("timecomplexity", network, "units", exponent=exponent, margin=margin))

@@ -314,6 +314,24 @@ def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
     assert records.read_all(tmp_path / "results" / "copy.jsonl") == first
 
 
+def test_what_needs_no_weights_is_measured_before_the_runs(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, there = small(), []
+
+    def stopped(*about: Any, **more: Any) -> Any:
+        there.extend(record["id"] for record in records.read_all(tmp_path / "results" / "hiddenstate.jsonl"))
+        raise Interrupted("stopped")
+
+    untrained = looking_at(run, trained=False)
+    exhibit = Exhibit("looked", "", "", "", "", measurements=lambda plan: iter([looking_at(run), untrained]))
+    monkeypatch.setitem(EXHIBITS, "looked", exhibit)
+    monkeypatch.setattr(reproduce, "Crew", stopped)
+    with pytest.raises(Interrupted):
+        reproduce.reproduce(["looked"], Plan(), console)
+    assert there == [untrained.id]
+
+
 def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path: Path, console: Console) -> None:
     lost, good = looking_at(small(seed=1)), Measurement("drive", "b", 5, "drive", {"seeds": [1]}, small(seed=2))
     failed = reproduce.measure_all({each.id: each for each in (lost, good)}, tmp_path / "runs", tmp_path, console)
