@@ -14,10 +14,11 @@ from typing import Any
 import matplotlib
 import numpy
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, MaxNLocator, NullFormatter
 from PIL import Image, UnidentifiedImageError
 
 from srnn.errors import RecordError
@@ -82,7 +83,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with lines; `guides` are level lines with a name; `names` stand along y in place of numbers."""
+    """Axes with lines; `guides` are level lines with a name; `names` stand along y for numbers, `ticks` along x."""
 
     title: str
     x: str
@@ -92,6 +93,7 @@ class Panel:
     log: str = ""
     bottom: float | None = None
     names: Sequence[str] = ()
+    ticks: Sequence[float] = ()
     png: str = ""  # a picture, base64
     marks: Sequence[int] = ()  # steps of a picture that are pointed at
 
@@ -196,16 +198,31 @@ def _draw(panel: Panel, axes: Axes) -> None:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 400k
     if "x" in panel.log:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(_plain)
     if "y" in panel.log:
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(_plain)
     if panel.bottom is not None:
         axes.set_ylim(bottom=panel.bottom)
+    for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+        if side in panel.log:
+            _logarithmic(axis)
+    if panel.ticks:
+        axes.xaxis.set_major_locator(FixedLocator(panel.ticks))
+        axes.xaxis.set_minor_locator(FixedLocator([]))
     if panel.names:
         axes.set_yticks(range(len(panel.names)), panel.names)
         axes.invert_yaxis()
         axes.grid(axis="x", linewidth=0.3, alpha=0.4)
+
+
+def _logarithmic(axis: Axis) -> None:
+    """Numbers that can be read and do not touch: at powers of ten, or more of them where there would be less than two."""
+    low, high = sorted(axis.get_view_interval())
+    axis.set_major_formatter(_plain)
+    axis.set_minor_formatter(NullFormatter())
+    if high < 4 * low:
+        axis.set_major_locator(MaxNLocator(4))
+    elif high < 50 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
 
 
 def _plain(value: float, place: Any = None) -> str:

@@ -630,8 +630,9 @@ def test_cells_say_how_a_number_was_made() -> None:
     assert cell([], planned=0) == ""
     assert cell([result("psmnist", "gru", "pmnist", 90.0)], 1) == "90.00"
     seeds = [result("psmnist", "srnn", "pmnist", value) for value in (96.0, 96.4)]
-    assert cell(seeds, 2) == "96.20 ± 0.2000 (2)"
-    assert cell(seeds, 3) == "96.20 ± 0.2000 (2 of 3 seeds)"
+    assert cell(seeds, 2) == "96.20 (96.00 to 96.40, 2 seeds)"
+    assert cell(seeds, 3) == "96.20 (96.00 to 96.40, 2 of 3 seeds)"
+    assert cell(seeds[:1], 3) == "96.00 (1 of 3 seeds)"
     assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], 1) == "90.00* (50%)"
     lost = recorded(point("copy", "gru", 200).run, 1.0, share=0.5, status="diverged", training=None)
     assert cell([Result(lost)], 1) == "diverged after 10000 updates"
@@ -654,13 +655,35 @@ def test_srnn_is_also_shown_in_the_time_that_its_rivals_had(world: list[dict[str
     )
 
 
+def test_on_speech_the_time_of_rivals_is_that_of_the_same_direction_and_size(world: list[dict[str, Any]]) -> None:
+    runs = {point("timit", "gru", 256).run.id, point("timit", "lstm, predict", 512).run.id}
+    seen = [cut(record) if record["id"] in runs else record for record in world]
+    (shown,) = tables(EXHIBITS["timit"], gathered(seen))
+    rows = {row[0]: row for row in shown.rows if row[0].endswith("in its rivals' time")}
+    assert rows.keys() == {"srnn 256, in its rivals' time", "srnn 512, in its rivals' time"}
+    echo, prediction = shown.headings.index("echo"), shown.headings.index("prediction")
+    assert rows["srnn 256, in its rivals' time"][echo]
+    assert not rows["srnn 256, in its rivals' time"][prediction]
+    assert rows["srnn 512, in its rivals' time"][prediction]
+    assert not rows["srnn 512, in its rivals' time"][echo]
+
+
 def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
     shown = {table.name: table for exhibit in EXHIBITS.values() for table in tables(exhibit, gathered(world))}
     digits = dict(zip(shown["psmnist"].headings, next(row for row in shown["psmnist"].rows if row[0] == "gru"), strict=True))
     assert digits["pMNIST"] == "91.12"
     assert digits["pMNIST, paper"] == "91.87"
-    speech = dict(zip(shown["timit"].headings, next(row for row in shown["timit"].rows if row[0] == "exprnn"), strict=True))
-    assert speech["224, paper"] == "(5.30)"
+    speech = {row[0]: dict(zip(shown["timit"].headings, row, strict=True)) for row in shown["timit"].rows}
+    assert speech["exprnn 224"]["echo, paper"] == "(5.30)"
+    assert speech["lstm 84"]["echo"] == ""
+    evidence = gathered(world)
+    for heading, line in (
+        ("echo", "gru"),
+        ("prediction", "gru, predict"),
+        ("echo, standardised", "gru, standardised"),
+        ("prediction, standardised", "gru, predict, standardised"),
+    ):
+        assert speech["gru 512"][heading] == number(evidence.at("timit", line, 512)[0].value or 0.0)
     assert shown["runtime"].rows[0][:3] == ("rnn", "3.00", f"{0.18 / 0.07:.2f}")
     assert shown["runtime-epochs"].rows[0][1:3] == ("0.03", "0.18")  # 3 ms a step, 10 steps
     assert next(row for row in shown["runtime-epochs"].rows if row[0] == "srnn, dense")[2] == "0.07"
@@ -730,6 +753,18 @@ def test_speech_has_curves_of_both_directions_at_every_size(world: list[dict[str
         assert [line.label for line in panels["prediction, 128 units"].lines] == labels
         assert panels["echo, 128 units"].lines[0].x[-1] == pytest.approx(end)
         assert panels["echo, 128 units"].log == ("xy" if end == 100.0 else "y")
+
+
+@pytest.mark.parametrize(("low", "high"), [(40.0, 50.0), (25.0, 110.0), (6.0, 250.0), (1e-6, 1.0)])
+def test_a_logarithmic_axis_has_a_few_numbers_that_can_be_read(low: float, high: float) -> None:
+    lines = [Line("srnn", [low, high], [low, high])]
+    (drawn,) = plot.inline(Figure("f", "", "", [Panel("", "", "", lines, log="xy")]))
+    shown = [float(text) for text in re.findall(r"<text[^>]*>([^<]+)</text>", drawn)]
+    assert shown[: len(shown) // 2] == shown[len(shown) // 2 :]  # along x and along y
+    assert 2 <= len(shown) // 2 <= 8
+    assert all(low * 0.99 <= each <= high * 1.01 for each in shown)
+    (chosen,) = plot.inline(Figure("f", "", "", [Panel("", "", "", lines, log="x", ticks=[low, high])]))
+    assert re.findall(r"<text[^>]*>([^<]+)</text>", chosen)[:2] == [plot._plain(low), plot._plain(high)]
 
 
 def test_a_panel_is_drawn_for_light_and_dark_with_ids_of_its_own(tmp_path: Path) -> None:

@@ -317,7 +317,8 @@ def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
 def test_what_needs_no_weights_is_measured_before_the_runs(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, there = small(), []
+    run = small()
+    there: list[str] = []
 
     def stopped(*about: Any, **more: Any) -> Any:
         there.extend(record["id"] for record in records.read_all(tmp_path / "results" / "hiddenstate.jsonl"))

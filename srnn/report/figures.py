@@ -124,7 +124,7 @@ def speech_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             if paper and not direction and points:
                 shown.append(Line(f"{network}, paper", *_unzip(paper), network, dashed=True))
         if shown:
-            panels.append(Panel(title, "units", exhibit.metric, shown, guides, "xy" if not direction else "x"))
+            panels.append(Panel(title, "units", exhibit.metric, shown, guides, "x" if direction else "xy", ticks=SIZES))
     alt = "Test error over the number of units for each network, on both directions of the speech task."
     caption = "Speech frames: test error at the best validation epoch; dotted the paper's, which are of another corpus."
     yield Figure("timit", f"{caption} {CUT} With runs that the clock has ended.", alt, panels)

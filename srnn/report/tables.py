@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from srnn.display import number
-from srnn.paper import Exhibit, Key
+from srnn.paper import RIVALS, Exhibit, Key
 from srnn.report.claims import Verdict
 from srnn.report.evidence import CLOCKS, CUT, Evidence, Result, first_over_last, mean
 from srnn.report.table import Table
@@ -53,10 +53,16 @@ def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         if line == "srnn":
             rows.append((IN_TIME, *_in_their_time(ran, places, printed)))
     rows = [row for row in rows if any(row[1:])]
-    notes = [f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}; ± is half the range over the seeds, whose number follows."]
+    notes = _notes(exhibit, rows, ran)
+    yield Table(exhibit.id, f"{exhibit.title}: ours and the paper's", tuple(headings), tuple(rows), notes)
+
+
+def _notes(exhibit: Exhibit, rows: Sequence[Sequence[str]], ran: Mapping[Key, Sequence[Result]]) -> tuple[str, ...]:
+    """What is to be known to read these rows."""
+    notes = [f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}; of several seeds the mean, the lowest and the highest."]
     if any(CUT in text for row in rows for text in row[1:]):
         notes.append(f"{CUT} ended by its time, with the share of its updates in brackets: not to be read as equal.")
-    if any(row[0] == IN_TIME for row in rows):
+    if any(row[0].endswith(IN_TIME) for row in rows):
         notes.append(
             "In its rivals' time: the best of the main seed's curve by then, where SRNN went on for longer; that curve is of "
             "validation data where there are such."
@@ -65,19 +71,58 @@ def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         notes.append("Where a network's own recipe is the paper's, both rows are one run.")
     if exhibit.quoted:
         notes.append("Numbers in brackets in a column of the paper are quoted there from other work.")
-    yield Table(exhibit.id, f"{exhibit.title}: ours and the paper's", tuple(headings), tuple(rows), tuple(notes))
+    return tuple(notes)
 
 
 def _in_their_time(ran: Mapping[Key, Sequence[Result]], places: Sequence[Any], printed: Sequence[Any]) -> Iterator[str]:
     """Of SRNN at each place, where the clock gave less time to all rivals that it has ended."""
     for x in places:
-        ours = ran.get(("srnn", x), ())
-        cut = [each.time for (_, at), found in ran.items() if at == x for each in found if each.record["ended_by"] in CLOCKS]
-        shorter = ours and cut and max(cut) < ours[0].cpu_seconds
-        best = ours[0].best(seconds=max(cut)) if shorter else None
-        yield "" if best is None else number(best)
+        yield _by_then(ran.get(("srnn", x), ()), [each for (_, at), found in ran.items() if at == x for each in found])
         if x in printed:
             yield ""
+
+
+def _by_then(ours: Sequence[Result], others: Sequence[Result]) -> str:
+    """The best of ours within the time of those that the clock has ended; nothing where ours took no longer."""
+    cut = [each.time for each in others if each.record["ended_by"] in CLOCKS]
+    shorter = ours and cut and max(cut) < ours[0].cpu_seconds
+    best = ours[0].best(seconds=max(cut)) if shorter else None
+    return "" if best is None else number(best)
+
+
+SPEECH = {  # by heading what follows a network's name
+    "echo": "",
+    "prediction": ", predict",
+    "echo, standardised": ", standardised",
+    "prediction, standardised": ", predict, standardised",
+}
+
+
+def speech_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
+    """A row for each network and size, as in the paper: both directions, then both with standardised inputs."""
+    ran, planned = evidence.results[exhibit.id], evidence.planned[exhibit.id]
+    lines = [*_lines(exhibit, evidence), *(line for line, _ in (*exhibit.published, *exhibit.quoted))]
+    rows: list[tuple[str, ...]] = []
+    for network in dict.fromkeys(line.split(",")[0] for line in lines):
+        names = [network + suffix for suffix in SPEECH.values()]
+        sizes = {H for line, H in (*planned, *exhibit.published, *exhibit.quoted) if line in names}
+        for H in sorted(sizes):
+            echo, *others = (cell(ran.get((name, H), ()), planned.get((name, H), 0)) for name in names)
+            rows.append((f"{network} {H}", echo, _printed(exhibit, network, H), *others))
+            if network == "srnn":
+                echo, *others = (
+                    _by_then(
+                        ran.get((name, H), ()),
+                        [each for other in RIVALS for each in ran.get((other + suffix, H), ())],
+                    )
+                    for name, suffix in zip(names, SPEECH.values(), strict=True)
+                )
+                rows.append((f"{network} {H}{IN_TIME.removeprefix(network)}", echo, "", *others))
+    rows = [row for row in rows if any(row[1:])]
+    first, *more = SPEECH
+    headings = ("network and units", first, f"{first}, paper", *more)
+    title = f"{exhibit.title}: ours and the paper's"
+    yield Table(exhibit.id, title, headings, tuple(rows), _notes(exhibit, rows, ran))
 
 
 def _lines(exhibit: Exhibit, evidence: Evidence) -> list[str]:
@@ -95,11 +140,10 @@ def cell(results: Sequence[Result], planned: int) -> str:
     if value is None:
         return end or "no value"
     values = [each.value or 0.0 for each in results]
-    text = number(value) + (f" ± {number((max(values) - min(values)) / 2)}" if len(values) > 1 else "")
-    if len(values) < planned:
-        text += f" ({len(values)} of {planned} seeds)"
-    elif len(values) > 1:
-        text += f" ({len(values)})"
+    seeds = f"{len(values)} of {planned} seeds" if len(values) < planned else f"{len(values)} seeds"
+    about = [f"{number(min(values))} to {number(max(values))}"] if len(values) > 1 else []
+    about += [seeds] if len(values) > 1 or planned > 1 else []
+    text = number(value) + (f" ({', '.join(about)})" if about else "")
     if lost:
         return f"{text}, {end}"
     return text if all(each.is_whole for each in results) else f"{text}{CUT} ({min(each.share for each in results):.0%})"
@@ -316,4 +360,5 @@ SPECIAL: dict[str, Callable[[Exhibit, Evidence], Iterator[Table]]] = {
     "gradients": gradient_tables,
     "hiddenstate": state_tables,
     "randomlabels": label_tables,
+    "timit": speech_tables,
 }
