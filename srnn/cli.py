@@ -466,7 +466,7 @@ def report(
     if readme is not None:
         if quick:
             raise SettingError("a rehearsal says nothing about the paper: --readme takes records of experiments")
-        page.fill_readme(folder, readme, plan)
+        page.fill_readme(folder, readme, console, plan)
         return
     lead = "A rehearsal at toy sizes: it shows that everything runs, and says nothing about the paper." if quick else ""
     path = page.make(folder, out, console, plan=plan, lead=lead, is_experiment=not quick)

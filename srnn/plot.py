@@ -26,6 +26,7 @@ from srnn.errors import RecordError
 INK = "#012345"
 PANEL = (3.4, 2.5)  # inches: as wide as a phone
 LEGEND = 0.6  # inches below the panels
+PIXELS = 480, 360  # of a picture at most: what a panel shows on a screen; a record has them all
 POINTS = 120  # of a line at most; more are not seen
 RC: Any = {
     "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
@@ -247,15 +248,18 @@ def _line(line: Line, number: int, axes: Axes) -> None:
 
 def _picture(panel: Panel, axes: Axes) -> None:
     try:
-        image = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(panel.png))))
+        image = Image.open(io.BytesIO(base64.b64decode(panel.png)))
     except (UnidentifiedImageError, ValueError):
         raise RecordError(f"the picture of {panel.title} in the records cannot be read; measure it again") from None
-    axes.imshow(image, cmap="inferno", aspect="auto", interpolation="none")
+    width, height = image.size
+    small = image.resize((min(width, PIXELS[0]), min(height, PIXELS[1])), Image.Resampling.BOX)  # means, not a choice
+    edges = (-0.5, width - 0.5, height - 0.5, -0.5)
+    axes.imshow(numpy.asarray(small), cmap="inferno", aspect="auto", interpolation="none", extent=edges)
     for mark in panel.marks:
         axes.annotate(
             "",
             (mark, -0.5),
-            (mark, -0.5 - 0.09 * len(image)),
+            (mark, -0.5 - 0.09 * height),
             arrowprops={"arrowstyle": "->", "color": INK},
             annotation_clip=False,
         )

@@ -126,7 +126,10 @@ def collect(path: Path, record: dict[str, Any]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         lines = path.read_bytes().splitlines() if path.exists() else []
         kept: dict[Any, bytes] = {_id(line) or number: line for number, line in enumerate(lines)}
-        kept[record["id"]] = json.dumps(signed(record), allow_nan=False).encode()
+        try:
+            kept[record["id"]] = json.dumps(signed(record), allow_nan=False).encode()
+        except ValueError as error:
+            raise RecordError(f"{record['id']} cannot be recorded: {error}") from None
         replace(path, b"".join(line + b"\n" for line in kept.values()))
 
 

@@ -100,17 +100,15 @@ def reproduce(
     for network in only:
         if network not in NETWORKS:
             raise one_of("network", network, sorted(NETWORKS))
+    missing = {exhibit.id: ", ".join(name for name in exhibit.data if not data.is_here(name)) for exhibit in chosen(wanted)}
+    missing = {name: absent for name, absent in missing.items() if absent}
+    if missing and "all" not in wanted:  # said before hours of other exhibits
+        said = "; ".join(f"{name} needs data that are not here: {absent}" for name, absent in missing.items())
+        raise DataError(f"{said}; `srnn data` says how to get them")
+    for name, absent in missing.items():
+        console.print(f"{name} is left out: it needs {absent}; `srnn data` says how to get it", highlight=False)
     for exhibit in chosen(wanted):
-        missing = [name for name in exhibit.data if not data.is_here(name)]
-        if missing and "all" in wanted:
-            console.print(
-                f"{exhibit.id} is left out: it needs {', '.join(missing)}; `srnn data` says how to get it", highlight=False
-            )
-        elif missing:
-            raise DataError(
-                f"{exhibit.id} needs data that are not here: {', '.join(missing)}; `srnn data` says how to get them"
-            )
-        else:
+        if exhibit.id not in missing:
             failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only)
     return failed
 

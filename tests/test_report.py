@@ -28,6 +28,7 @@ from srnn.report import claims
 from srnn.report.claims import AT_EQUAL_TIME, CLAIMS, FAILS, HOLDS, IN_PART, NOT_TESTED, verdicts
 from srnn.report.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
 from srnn.report.figures import BUILDERS, figures
+from srnn.report.findings import findings
 from srnn.report.table import Table
 from srnn.report.tables import cell, tables
 from srnn.run import Run
@@ -124,7 +125,7 @@ def ideal(exhibit: str, point: Point) -> dict[str, Any]:
 
 def picture() -> str:
     file = io.BytesIO()
-    Image.new("L", (2, 2), 128).save(file, "PNG")
+    Image.effect_noise((700, 1000), 50).save(file, "PNG")  # as large as a picture of states gets
     return base64.b64encode(file.getvalue()).decode()
 
 
@@ -170,6 +171,9 @@ def measured(measurement: Measurement) -> dict[str, Any]:
     about = {"kind": "measurement", "id": measurement.id, "measurement": measurement.as_dict()}
     return about | {
         "found": found(measurement),
+        "trained": {"updates": 20_000} if measurement.trained else None,
+        "seconds": 1.0,
+        "commit": {"id": "0123456789abcdef", "dirty": False},
         "machine": {"cpu": "a CPU", "cores": 2},
         "versions": {"torch": "2", "srnn": "0"},
     }
@@ -378,10 +382,17 @@ def test_seeds_that_fail_count(world: list[dict[str, Any]]) -> None:
     """Two of three that do not get there: then SRNN is not quick, whatever the main one does."""
     one = changed(world, only("adding", "srnn", 200, 1, value=0.1))
     assert claims.quick_at_adding(one)[0] == HOLDS
-    two = changed(world, only("adding", "srnn", 200, 1, value=0.1), only("adding", "srnn", 200, 2, value=0.1))
+    two = changed(world, *two_seeds(value=0.1))
     assert claims.quick_at_adding(two)[0] == IN_PART
     lost = changed(world, *(only("copy", "srnn", 500, seed, value=0.1) for seed in (1, 2)))
-    assert "at 4 of 5 delays" in claims.only_srnn_copies(lost)[1]
+    assert "with 3, 3, 1, 3, 3 of 3 seeds at T = 200, 300, 500, 1000, 2000" in claims.only_srnn_copies(lost)[1]
+    clock = edit("adding", "lstm", 200, value=0.1, ended_by="cpu_minutes", updates=100)
+    assert claims.quick_at_adding(changed(world, *two_seeds(value=0.1), clock))[0] == IN_PART
+
+
+def two_seeds(**fields: Any) -> list[Change]:
+    """Of SRNN on adding, those beside the main one."""
+    return [only("adding", "srnn", 200, seed, **fields) for seed in (1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -429,7 +440,7 @@ def test_a_rival_that_copies_by_its_own_recipe_copies(world: list[dict[str, Any]
     verdict, said = claims.only_srnn_copies(evidence)
     assert (verdict, "nnrnn, own recipe at 200" in said) == (IN_PART, True)
     said = claims.only_srnn_copies(changed(world, edit("copy", "urnn", 200, value=1e-9)))[1]
-    assert said.endswith("its updates: urnn at 200")  # which is one run with its own recipe
+    assert said.endswith("its updates: urnn at 200 (1000, SRNN 2000)")  # which is one run with its own recipe
 
 
 def test_one_seed_is_not_the_middle_of_three(world: list[dict[str, Any]]) -> None:
@@ -516,7 +527,7 @@ def test_a_lead_at_equal_time_that_does_not_grow_refutes_nothing(world: list[dic
         *(edit("psmnist", name, "bigpmnist", value=94.0, ended_by="cpu_minutes", epochs=1.0) for name in ("lstm", "gru")),
     )
     verdict, said = claims.lead_grows(cut_there)
-    assert verdict in (NOT_TESTED, AT_EQUAL_TIME)
+    assert verdict == NOT_TESTED
     assert "validation accuracy at equal time" in said
 
 
@@ -625,6 +636,36 @@ def test_comparisons() -> None:
     assert mean([lost]) is None
 
 
+def test_a_short_run_is_not_judged_by_its_first_losses() -> None:
+    """A window of 500 among 600 updates would hold them."""
+    run = point("copy", "gru", 200).run
+    record = recorded(run, 0.5, share=0.03, training={"window": 500, "final": 3.0, "lowest": 3.0, "lowest_at": 500})
+    record["curve"]["loss"] = [9.0] * 5 + [0.4] * 15
+    assert Result(record).updates < 1500
+    assert Result(record).value == pytest.approx(0.4)
+    assert Result(record | {"ended_by": "steps"}).value == 3.0
+    assert Result(record | {"updates": 2000}).value == 3.0
+
+
+def test_gates_that_have_learned_nothing_are_not_better(world: list[dict[str, Any]]) -> None:
+    """Of two at the guesser's line one is always a little below the other."""
+    low = guesser(point("copy", "gru", 2000).run)
+    level = [edit("copy", "gru", 2000, value=0.95 * low), edit("copy", "urnn", 2000, value=low)]
+    assert claims.gates_copy_in_part(changed(world, *level))[0] == IN_PART
+    stopped = edit("copy", "gru", 2000, value=0.95 * low, ended_by="cpu_minutes", updates=200)
+    assert claims.gates_copy_in_part(changed(world, *level, stopped))[0] == NOT_TESTED
+
+
+def test_numbers_that_the_clock_has_ended_have_a_star_in_every_claim(world: list[dict[str, Any]]) -> None:
+    rivals = [each["kind"] == "run" and each["run"]["network"]["name"] != "srnn" for each in world]
+    evidence = gathered([cut(record) if rival else record for record, rival in zip(world, rivals, strict=True)])
+    for judge in (claims.gates_copy_in_part, claims.embedding_helps, claims.equal_capacity):
+        assert "*" in judge(evidence)[1]
+        assert "*" not in judge(gathered(world))[1]
+    scaling = next(each for each in findings(evidence) if "scaling" in each.title)
+    assert re.search(r"gru [\d.]+\* raw", scaling.seen)
+
+
 def test_cells_say_how_a_number_was_made() -> None:
     assert cell([], planned=1) == "not run"
     assert cell([], planned=0) == ""
@@ -634,6 +675,7 @@ def test_cells_say_how_a_number_was_made() -> None:
     assert cell(seeds, 3) == "96.20 (96.00 to 96.40, 2 of 3 seeds)"
     assert cell(seeds[:1], 3) == "96.00 (1 of 3 seeds)"
     assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], 1) == "90.00* (50%)"
+    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.001)], 1) == "90.00* (<1%)"
     lost = recorded(point("copy", "gru", 200).run, 1.0, share=0.5, status="diverged", training=None)
     assert cell([Result(lost)], 1) == "diverged after 10000 updates"
     late = recorded(point("copy", "gru", 200).run, 0.5, share=0.5, status="diverged")
@@ -690,6 +732,12 @@ def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
     assert next(row for row in shown["runtime-parameters"].rows if row[0] == "srnn") == ("srnn", "5,000", "5k")
     quoted = [text for row in shown["timit"].rows for text in row if text.startswith("(")]
     assert len(quoted) == len(EXHIBITS["timit"].quoted) == 15
+    own = dict(
+        zip(shown["copy"].headings, next(row for row in shown["copy"].rows if row[0] == "nnrnn, own recipe"), strict=True)
+    )
+    assert own["200"].endswith(" examples)")  # its own recipe is short
+    assert shown["copy"].caption.endswith("what we measured")
+    assert shown["psmnist"].caption.endswith("ours and the paper's")
     big = next(row for row in shown["psmnist"].rows if row[0] == "nru")
     assert big[-2:] == ("not run", "11.01")
     assert [row[2] for row in shown["timecomplexity"].rows] == ["2.00 ± 0.10"] * 4 + ["1.00 ± 0.10"] * 2
@@ -819,7 +867,10 @@ def made(world: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) 
     """A report of all that there can be."""
     folder = tmp_path_factory.mktemp("report")
     (folder / "all.jsonl").write_text("".join(line(record) for record in world))
-    return report.make(folder, folder / "out", Console(file=io.StringIO()), plan=None)
+    said = io.StringIO()
+    page = report.make(folder, folder / "out", Console(file=said), plan=None)
+    assert said.getvalue().strip() == ""  # no record was left out
+    return page
 
 
 def test_the_page_stands_on_its_own(made: Path) -> None:
@@ -836,6 +887,8 @@ def test_the_page_stands_on_its_own(made: Path) -> None:
     assert page.headings[0] == "h1"
     assert page.headings.count("h1") == 1
     assert {f"claim-{k}" for k in range(1, 28)} | set(EXHIBITS) <= set(page.ids)
+    assert {path.stem for path in made.parent.glob("figures/*.svg")} >= {*EXHIBITS, "copy-seconds", "gradients-survival"}
+    assert "after 20,000 updates" in text  # a measurement among the records
     assert "96.43" in text  # a number of the paper
     for figure in made.parent.glob("figures/*.svg"):
         assert figure.with_suffix(".pdf").exists()
@@ -948,10 +1001,34 @@ def test_the_readme_shows_the_records() -> None:
 def test_the_figures_of_the_readme_are_those_of_the_records(tmp_path: Path) -> None:
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs" / "figures").mkdir(parents=True)
-    report.fill_readme(ROOT / "results", tmp_path / "README.md")
+    report.fill_readme(ROOT / "results", tmp_path / "README.md", Console(file=io.StringIO()))
     made = {path.name: path.read_bytes() for path in (tmp_path / "docs" / "figures").iterdir()}
     assert made == {path.name: path.read_bytes() for path in (ROOT / "docs" / "figures").iterdir()}
     assert "adding.svg" in made  # which docs/laboratory.md shows
+
+
+def test_a_readme_without_a_place_for_verdicts_changes_nothing(tmp_path: Path, world: list[dict[str, Any]]) -> None:
+    (tmp_path / "README.md").write_text("no table here")
+    damaged = tmp_path / "all.jsonl"
+    damaged.write_text("".join(line(record) for record in world[:3]) + "half a line\n")
+    said = io.StringIO()
+    with pytest.raises(RecordError, match="must hold <!-- verdicts:begin -->"):
+        report.fill_readme(tmp_path, tmp_path / "README.md", Console(file=said))
+    assert "all.jsonl" in said.getvalue()  # the line that was left out
+    assert not (tmp_path / "docs").exists()
+    (tmp_path / "README.md").write_text("<!-- verdicts:begin --><!-- verdicts:end -->")
+    (tmp_path / "docs").write_text("a file in the place of the folder")
+    with pytest.raises(StorageError, match="docs/figures cannot be written"):
+        report.fill_readme(tmp_path, tmp_path / "README.md", Console(file=said))
+
+
+def test_runs_that_failed_are_told_and_are_no_measurements(tmp_path: Path, world: list[dict[str, Any]]) -> None:
+    failure = {"kind": "failure", "id": "failed-copy-gru", "error": "out of memory", "machine": world[0]["machine"]}
+    failure |= {"versions": world[0]["versions"]}
+    (tmp_path / "all.jsonl").write_text(line(world[0]) + line(failure))
+    text = report.make(tmp_path, tmp_path / "out", Console(file=io.StringIO())).read_text(encoding="utf-8")
+    assert "failed-copy-gru: out of memory" in text
+    assert "and 0 measurements" in text
 
 
 def test_the_records_of_the_repository_are_whole_and_not_too_large() -> None:

@@ -177,8 +177,19 @@ def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path)
     assert "Traceback" not in out
     assert all((folder / "checkpoint.safetensors").exists() for folder in folders)
     assert not any(tmp_path.glob("results/*.jsonl"))
-    begun = {folder: len(RunFolder(folder).read_metrics()) for folder in folders}
-    assert all(entries > 0 for entries in begun.values())
+    steps = [RunFolder(folder).read_metrics()[-1]["step"] for folder in folders]
+    assert all(step > 0 for step in steps)
+    again = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    while time.monotonic() < deadline and any(
+        RunFolder(folder).read_metrics()[-1]["step"] <= step for folder, step in zip(folders, steps, strict=True)
+    ):
+        time.sleep(0.1)
+    os.killpg(again.pid, number)
+    assert again.communicate(timeout=60)[0].count("Traceback") == 0
+    later = [RunFolder(folder).read_metrics() for folder in folders]
+    for metrics, step in zip(later, steps, strict=True):
+        assert metrics[-1]["step"] > step
+        assert [entry["step"] for entry in metrics] == sorted({entry["step"] for entry in metrics})  # it went on, not anew
 
 
 SLOW = (
@@ -341,6 +352,18 @@ def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path:
     assert [record["id"] for record in records.read_all(tmp_path / "drive.jsonl")] == [good.id]
 
 
+def test_a_measurement_that_is_no_number_does_not_end_the_others(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = iter((float("nan"), 1.0))
+    monkeypatch.setattr(reproduce, "measure", lambda each, *about: {"id": each.id, "found": next(values)})
+    two = [looking_at(small(seed=seed), trained=False) for seed in (1, 2)]
+    failed = reproduce.measure_all({each.id: each for each in two}, tmp_path, tmp_path, console)
+    assert len(failed) == 1
+    assert "cannot be recorded" in failed[0]
+    assert (tmp_path / "hiddenstate.jsonl").read_text().count("\n") == 1
+
+
 def test_a_measurement_can_be_stopped(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*about: Any) -> Any:
         raise KeyboardInterrupt
@@ -385,6 +408,9 @@ def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(data, "is_here", lambda name: False)
     with pytest.raises(DataError, match="timit needs data that are not here: speech; `srnn data` says how"):
         reproduce.reproduce(["timit"], QUICK, console)
+    monkeypatch.setattr(reproduce, "_reproduce", lambda *about: pytest.fail("copy was begun"))
+    with pytest.raises(DataError, match="timit needs data"):
+        reproduce.reproduce(["copy", "timit"], QUICK, console)
     monkeypatch.setattr(reproduce, "_reproduce", lambda exhibit, *about: [exhibit.id])
     assert reproduce.reproduce(["all"], QUICK, console) == ["copy", "adding", "runtime", "permutation", "timecomplexity"]
     assert "timit is left out: it needs speech" in said(console)

@@ -103,17 +103,24 @@ def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return found, faults
 
 
-def fill_readme(results: Path, readme: Path, plan: Plan | None = None) -> None:
+def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None = None) -> None:
     """Puts the head of the verdicts into a README with two figures, which are in docs/figures with others of the documents."""
-    evidence = Evidence.gather(read(results)[0], plan or Plan(all_networks=True))
+    found, faults = read(results)
+    for fault in faults:
+        console.print(fault, markup=False, highlight=False, soft_wrap=True)
+    evidence = Evidence.gather(found, plan or Plan(all_networks=True))
     drawn = readme_figures(evidence)
+    text = records.filled(readme, "verdicts", readme_block(evidence, drawn[:2]))  # raises before anything is written
     folder = readme.parent / "docs" / "figures"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in set(README_FIGURES) - {figure.name for figure in drawn}:
-        (folder / f"{name}.svg").unlink(missing_ok=True)  # of records that are no longer there
-    for figure in drawn:
-        plot.save(figure, folder, ["svg"])
-    records.replace(readme, records.filled(readme, "verdicts", readme_block(evidence, drawn[:2])))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in set(README_FIGURES) - {figure.name for figure in drawn}:
+            (folder / f"{name}.svg").unlink(missing_ok=True)  # of records that are no longer there
+        for figure in drawn:
+            plot.save(figure, folder, ["svg"])
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written: {error.strerror}") from error
+    records.replace(readme, text)
 
 
 def readme_figures(evidence: Evidence) -> list[plot.Figure]:
@@ -237,6 +244,7 @@ def _page(
         findings=list(findings(evidence)),
         about=_about(found),
         machines=_machines(found),
+        failures=[f"{record['id']}: {record.get('error', 'unknown')}" for record in found if record["kind"] == "failure"],
         faults=faults,
     )
 
@@ -251,7 +259,7 @@ LEAD = (
 def _about(found: Sequence[Mapping[str, Any]]) -> str:
     runs = [record for record in found if record["kind"] == "run"]
     hours = sum(record["cpu_seconds"] for record in runs) / 3600
-    rest = len(found) - len(runs)
+    rest = sum(record["kind"] == "measurement" for record in found)
     return (
         f"{len(runs)} runs, {hours:.1f} hours of one core, and {rest} measurements. A record holds all settings, the seed, the "
         "commit, versions, the machine and the curve; the same settings give the same bits on the same machine, as "

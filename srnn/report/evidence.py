@@ -10,6 +10,7 @@ from srnn.paper import EXHIBITS, SEEDS, Key, Measurement, Plan, Point
 from srnn.recipes import TASKS
 
 SMOOTH = 5  # entries of a loss curve that are averaged before it is judged, as a rule 500 updates; at its beginning fewer
+SHORT_RUN = 1500  # updates
 CLOCKS = ("minutes", "cpu_minutes")
 TOLERANCE = 0.02  # relative difference of errors that is not taken for one, whatever the seeds say
 CUT = "*"  # marks a number made with fewer updates than planned
@@ -34,10 +35,16 @@ class Result:
 
     @property
     def value(self) -> float | None:
-        """The number that is reported: of the split that the task reports, or the lowest mean loss of 500 updates."""
+        """The number that is reported: of the split that the task reports, or the lowest mean loss of 500 updates.
+
+        Of a run that was cut short the lowest of its curve, if that is less: 500 of few updates would hold the first losses.
+        """
         if self.has_split:
             return self.record["result"]["value"] if self.record["result"] else None
-        return self.record["training"]["lowest"] if self.record["training"] else None
+        if not self.record["training"]:
+            return None
+        short = [] if self.is_whole or self.updates >= SHORT_RUN else [value for _, _, value in self.curve]
+        return min([self.record["training"]["lowest"], *short])
 
     @property
     def share(self) -> float:
@@ -186,6 +193,11 @@ def mean(results: Sequence[Result]) -> float | None:
     """Of the values of all seeds; None where one has none."""
     values = [result.value for result in results if result.value is not None]
     return _mean(values) if values and len(values) == len(results) else None
+
+
+def star(results: Sequence[Result]) -> str:
+    """The mark of numbers of which one was made with fewer updates than planned."""
+    return "" if all(each.is_whole for each in results) else CUT
 
 
 def spread(results: Sequence[Result]) -> float:

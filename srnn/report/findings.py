@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from srnn.display import number
 from srnn.paper import EXHIBITS
-from srnn.report.evidence import Evidence, Missing, mean
+from srnn.report.evidence import Evidence, Missing, mean, star
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,9 @@ def wrapped(evidence: Evidence) -> str:
 def scaled(evidence: Evidence) -> str:
     parts = []
     for name in ("srnn", "lstm", "gru"):
-        pair = [mean(evidence.at("timit", f"{name}{suffix}", 128)) for suffix in ("", ", standardised")]
-        parts.append(f"{name} {_shown(pair[0])} raw, {_shown(pair[1])} standardised")
+        pair = [evidence.at("timit", f"{name}{suffix}", 128) for suffix in ("", ", standardised")]
+        raw, scaled = (_shown(mean(each)) + star(each) for each in pair)
+        parts.append(f"{name} {raw} raw, {scaled} standardised")
     return f"Echo with 128 units: {'; '.join(parts)}."
 
 

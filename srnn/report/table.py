@@ -15,6 +15,7 @@ LATEX = {
     "~": r"\~{}",
     "|": r"\textbar{}",
 }
+SENTENCE = 40  # letters in a cell from which on it is one
 LATEX |= {"±": r"$\pm$", "²": r"$^2$", "—": "---", "<": "$<$", ">": "$>$"}
 
 
@@ -44,9 +45,16 @@ class Table:
 
         body = [row(self.headings), r"\midrule", *(row(cells) for cells in self.rows)]
         notes = [r"\par\footnotesize " + _latex(note) for note in self.notes]
-        lines = [r"\begin{table}", rf"\caption{{{_latex(self.caption)}}}", rf"\label{{tab:{self.name}}}"]
-        lines += [rf"\begin{{tabular}}{{l{'r' * (len(self.headings) - 1)}}}", r"\toprule", *body, r"\bottomrule"]
+        lines = ["% needs the package booktabs", r"\begin{table}", rf"\caption{{{_latex(self.caption)}}}"]
+        lines += [rf"\label{{tab:{self.name}}}", rf"\begin{{tabular}}{{{self._columns()}}}", r"\toprule", *body, r"\bottomrule"]
         return "\n".join([*lines, r"\end{tabular}", *notes, r"\end{table}"]) + "\n"
+
+    def _columns(self) -> str:
+        """Of LaTeX: numbers to the right, sentences in paragraphs that share the page."""
+        longest = [max(len(row[k]) for row in (self.headings, *self.rows)) for k in range(len(self.headings))]
+        share = 0.8 / max(1, sum(length > SENTENCE for length in longest))
+        columns = [rf"p{{{share:.2f}\textwidth}}" if length > SENTENCE else "r" for length in longest]
+        return "".join(["l" if columns[0] == "r" else columns[0], *columns[1:]])
 
 
 def _latex(text: str) -> str:
