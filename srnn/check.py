@@ -109,7 +109,11 @@ def input(
 
 def lengths(given: Lengths, batch: Extents, x: Tensor) -> Tensor:
     """Lengths as int64 [N]; a single sequence has a single number."""
-    ends, shape = torch.as_tensor(given), tuple(batch.values())
+    shape = tuple(batch.values())
+    try:
+        ends = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise SettingTypeError(f"lengths must be integers, {list(shape) or 'one'} of them; got {given!r}") from None
     if tuple(ends.shape) != shape:
         raise ShapeError(
             f"lengths must be [batch] = {shape} to go with input of shape {tuple(x.shape)}; got {tuple(ends.shape)}"

@@ -91,8 +91,6 @@ class RunFolder:
                 file.truncate(length)
                 os.fsync(file.fileno())
         except OSError as error:
-            if isinstance(error, RecordError):
-                raise
             raise StorageError(f"{self.metrics} cannot be written: {error.strerror}") from error
 
     def metrics_length(self) -> int:

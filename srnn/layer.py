@@ -31,6 +31,18 @@ SIGMA = {"relu": torch.relu, "tanh": torch.tanh}
 Device = torch.device | str | int | None
 
 
+class HiddenLayers(nn.Sequential):
+    """Linear maps, each followed by ReLU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        maps = list(self)
+        for linear, relu in zip(maps[::2], maps[1::2], strict=True):
+            x = linear(x)
+            # In place, for half the memory: the derivative of a linear map does not need the map's output, but a hook might.
+            x = x.relu_() if _is_plain(linear, nn.Linear) and _is_plain(relu, nn.ReLU) else relu(x)
+        return x
+
+
 class InputNetwork(nn.Module):
     """b(x) = f_r(x) * sigmoid(W_s x + b_s), from [..., C] to [..., H]: f_r(x) is linear(mlp(x)), W_s x + b_s is gate(x)."""
 
@@ -40,8 +52,7 @@ class InputNetwork(nn.Module):
         super().__init__()
         linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
         widths = (C, *mlp)
-        # In place, for half the memory: the derivative of a linear map does not need the map's output.
-        self.mlp = nn.Sequential(*(part for m, n in pairwise(widths) for part in (linear(m, n), nn.ReLU(inplace=True))))
+        self.mlp = HiddenLayers(*(part for m, n in pairwise(widths) for part in (linear(m, n), nn.ReLU())))
         self.linear = linear(widths[-1], H)
         self.gate = linear(C, H) if gate else None
 
@@ -50,13 +61,14 @@ class InputNetwork(nn.Module):
         return f_r if self.gate is None else f_r * torch.sigmoid(self.gate(x))
 
     def scan(self, x: Tensor, h0: Tensor, alphabet: Tensor | None, final: bool, **how: Any) -> tuple[Any, Tensor]:
-        """The states [N, T, H] (None with `final`) and the last ones [N, H]; b(x) itself is never held for all steps."""
+        """The states [N, T, H] (None with `final`) and the last ones [N, H]."""
         if alphabet is not None:  # x [N, T] are symbols: b of each that there is, not of each that comes
             table = self(alphabet)
             if final:
                 return None, kernels.scan_final(table, h0, ids=x, **how)
             return kernels.scan_states(table, h0, ids=x, **how)
-        if not (_is_plain(self.linear) and _is_plain(self.gate)):  # pruned, hooked or replaced: then it is to be called
+        maps = (self.linear,) if self.gate is None else (self.linear, self.gate)
+        if not all(_is_plain(linear, nn.Linear) for linear in maps):  # pruned, hooked or replaced: then it is to be called
             b = self(x)
             return (None, kernels.scan_final(b, h0, **how)) if final else kernels.scan_states(b, h0, **how)
         W, c = _weights(self.linear, x.dtype)
@@ -92,8 +104,8 @@ class _Shuffling(nn.Module):
         check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         check.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
         check.flags(gate=gate, bias=bias)
-        if dtype is not None and not dtype.is_floating_point:
-            raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype}")
+        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+            raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype!r}")
         if activation not in kernels.ACTIVATIONS:
             raise one_of("activation", activation, kernels.ACTIVATIONS)
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -111,6 +123,13 @@ class _Shuffling(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 module.reset_parameters()
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """`to_empty` leaves what no state_dict brings back to us."""
+        super()._apply(fn, recurse)
+        if self._permutation_name == "identity" and self.permutation is not None:
+            self.permutation = _index("identity", self.hidden_size, self.permutation.device)
+        return self
 
     def extra_repr(self) -> str:
         """The sizes, and whatever was not left at its default."""
@@ -132,7 +151,8 @@ class _Shuffling(nn.Module):
     @property
     def _weight(self) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
-        return self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
+        weight = self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
+        return weight if isinstance(weight, Tensor) else torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
 
     def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
         """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
@@ -196,7 +216,7 @@ class SRNN(_Shuffling):
         lengths     [N], a number for one sequence: steps from there on are not looked at, and output is 0 there. h_n is the
                     state after a row's last step (hx for length 0), and the reverse direction starts at that step
         alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
-                    sooner. For an embedding, alphabet=embedding.weight
+                    sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
         """
         return self._run(input, hx, lengths, alphabet, final=False)
 
@@ -208,7 +228,10 @@ class SRNN(_Shuffling):
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; with ReLU the last layer never holds its states, nor anything else of size [N, T, H]."""
+        """The h_n of `forward`; with ReLU the last layer never holds its states.
+
+        Compiled and in float32, b is made for a few sequences at a time (four, or more where they are short); elsewhere for all.
+        """
         return self._run(input, hx, lengths, alphabet, final=True)[1]
 
     def step(self, x_t: Tensor, h: Tensor | None = None) -> Tensor:
@@ -315,9 +338,10 @@ def _select(h: Tensor, rows: Tensor | None) -> Tensor:
     return h if rows is None else h.index_select(1, rows)
 
 
-def _is_plain(linear: nn.Module | None) -> bool:
-    """Whether weight and bias say all that the module does."""
-    return linear is None or (type(linear) is nn.Linear and not linear._forward_hooks and not linear._forward_pre_hooks)
+def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether it is of this kind, and nobody wants to know of its calls."""
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+    return type(module) is kind and not hooks and "forward" not in vars(module)
 
 
 def _weights(linear: nn.Linear | None, dtype: torch.dtype) -> tuple[Any, Any]:

@@ -113,9 +113,11 @@ class Model(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         if self.takes_symbols and not self.every_step:
-            return self.readout(self.rnn.final_state(batch.input, alphabet=self.symbols)[-1])
+            return self.readout(self.rnn.final_state(batch.input, alphabet=self.symbols, lengths=batch.lengths)[-1])
         states = self.states(batch.input)[0]
-        return self.readout(states if self.every_step else states[:, -1])
+        if self.every_step:
+            return self.readout(states)
+        return self.readout(states[:, -1] if batch.lengths is None else _last(states, batch.lengths))
 
     @property
     def symbols(self) -> Tensor | None:
@@ -130,6 +132,12 @@ class Model(nn.Module):
 
     def count_parameters(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+def _last(states: Tensor, lengths: Tensor) -> Tensor:
+    """Of states [N, T, H] those after each row's last step, [N, H]; zeros, as a state begins, after none."""
+    found = states[torch.arange(len(states)), lengths.long() - 1]
+    return torch.where(lengths[:, None] > 0, found, 0)
 
 
 def _readout(widths: tuple[int, ...], norm: bool, dropout: float) -> nn.Sequential:

@@ -5,6 +5,7 @@ import io
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import srnn
 from srnn import SRNN, SRNNCell, shuffle_scan
-from srnn.errors import DerivativeError
+from srnn.errors import DerivativeError, DtypeError
 
 C, H, N, T, V = 3, 5, 4, 6, 7
 LENGTHS = [T, 0, 2, 4]
@@ -293,6 +294,34 @@ def test_derivatives_forward_are_those_backward() -> None:
         shuffle_scan(forward_ad.make_dual(x.detach(), v), backend="torch")
 
 
+def test_derivatives_by_torch_func_are_those_of_autograd() -> None:
+    rnn, x = layer(num_layers=2), numbers(N, T, C)
+    ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C).detach()
+    weights = {name: parameter.detach() for name, parameter in rnn.named_parameters()}
+
+    def loss(weights: Any, *given: Any, **more: Any) -> Tensor:
+        return torch.func.functional_call(rnn, weights, given, more)[0].square().sum()
+
+    rnn(x)[0].square().sum().backward()
+    found = torch.func.grad(loss)(weights, x.detach())
+    for name, parameter in rnn.named_parameters():
+        assert_close(found[name], parameter.grad)
+    each = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, x.detach()[:, None])
+    assert_close({name: grad.sum(0) for name, grad in each.items()}, found)
+    symbols = torch.func.vmap(torch.func.grad(lambda weights, ids: loss(weights, ids, alphabet=alphabet)), (None, 0))(
+        weights, ids[:, None]
+    )
+    whole = torch.func.grad(lambda weights: loss(weights, ids, alphabet=alphabet))(weights)
+    assert_close({name: grad.sum(0) for name, grad in symbols.items()}, whole)
+    b = numbers(1, T, H)
+    assert_close(
+        torch.func.jacrev(lambda b: shuffle_scan(b, final=True))(b.detach()),
+        torch.autograd.functional.jacobian(lambda b: shuffle_scan(b, final=True), b),
+    )
+    with pytest.raises(DerivativeError, match=r"backend 'torch' has no derivatives forward or by torch\.func"):
+        torch.func.grad(lambda b: shuffle_scan(b, backend="torch").sum())(b.detach())
+
+
 def _by_dual_numbers(call: Any, point: Tensor, along: Tensor) -> Tensor:
     with forward_ad.dual_level(), torch.no_grad():
         tangent = forward_ad.unpack_dual(call(forward_ad.make_dual(point, along))).tangent
@@ -316,6 +345,47 @@ def test_a_linear_map_that_was_pruned_or_hooked_is_called() -> None:
     plain(x)
     plain.final_state(x)
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize("name", ["mlp.0", "mlp.1", "linear", "gate"])
+def test_hooks_of_all_kinds_are_called_on_every_map(name: str) -> None:
+    plain, x = layer(), numbers(N, T, C)
+    expected = plain(x)[0]
+    for register in ("register_forward_pre_hook", "register_full_backward_pre_hook", "register_full_backward_hook"):
+        rnn = copy.deepcopy(plain)
+        seen: list[Any] = []
+        getattr(rnn.b[0].get_submodule(name), register)(lambda *about, seen=seen: seen.append(about))
+        output = rnn(x)[0]
+        assert_close(output, expected)
+        output.sum().backward()
+        assert len(seen) == 1
+    rnn, outputs = layer(), []
+    rnn.b[0].mlp[0].register_forward_hook(lambda module, inputs, output: outputs.append(output))
+    rnn(x)
+    assert outputs[0].min() < 0  # as it was, before ReLU
+    rnn = layer()
+    rnn.b[0].linear.forward = lambda z: torch.zeros(*z.shape[:-1], H, dtype=z.dtype)
+    assert not rnn(x)[0].any()
+
+
+def test_a_quantised_layer_runs() -> None:
+    rnn, x = layer(dtype=torch.float32), torch.randn(N, T, C)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it will move to another package
+        small = torch.ao.quantization.quantize_dynamic(nn.Sequential(rnn), {nn.Linear})[0]
+    assert type(small.b[0].linear) is not nn.Linear
+    assert_close(small(x)[0], rnn(x)[0], atol=0.2, rtol=0.2)
+    assert_close(small.final_state(x), small(x)[1])
+    with pytest.raises(DtypeError, match="float32"):
+        small(x.double())
+
+
+def test_an_identity_survives_a_layer_that_was_only_allocated() -> None:
+    rnn = layer(permutation="identity")
+    empty = layer(permutation="identity", device="meta").to_empty(device="cpu")
+    empty.load_state_dict(rnn.state_dict())
+    x = numbers(N, T, C)
+    assert_close(empty(x)[0], rnn(x)[0])
 
 
 def test_a_replica_without_parameters_runs() -> None:

@@ -142,3 +142,15 @@ def test_the_read_out_is_made_as_it_is_asked_for(readout: tuple[int, ...], norm:
     model.eval()
     assert torch.equal(model(batch), model(batch))
     assert [part.p for part in model.readout if isinstance(part, nn.Dropout)] == [0.5] * (len(drop) * (1 + len(readout)))
+
+
+@pytest.mark.parametrize("network", [SRNNNetwork(5, mlp=(4,)), GRUNetwork(5)])
+@pytest.mark.parametrize("inputs", ["real", "alphabet"])
+def test_an_answer_is_taken_after_a_rows_own_last_step(network: Network, inputs: str) -> None:
+    model = models.make(toy(inputs, every_step=False), network, 1, **PLAIN)
+    x = torch.randn(3, 6, 3) if inputs == "real" else torch.randint(0, 7, (3, 6))
+    lengths = torch.tensor([6, 2, 0])
+    found = model(Batch(x, torch.zeros(3), lengths))
+    for row, length in enumerate([6, 2]):
+        torch.testing.assert_close(found[row], model(Batch(x[row : row + 1, :length], torch.zeros(1)))[0])
+    torch.testing.assert_close(found[2], model.readout(torch.zeros(5)))

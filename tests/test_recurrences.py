@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from srnn import kernels
-from srnn.errors import DerivativeError
+from srnn.errors import BackendError, DerivativeError, SettingError
 from srnn.kernels import linear, modrelu, native
 
 SHAPES = [(4, 7, 5), (1, 1, 1), (3, 1, 8), (2, 9, 64), (5, 3, 67), (3, 0, 4), (0, 3, 4)]  # N, T, H
@@ -162,8 +162,14 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
 def test_the_backend_that_is_asked_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for backend, namespace in (("torch", "srnn_torch"), ("reference", "srnn_torch"), ("native", "srnn")):
         monkeypatch.setattr(kernels, "DEFAULT", backend)
-        if backend != "native" or NATIVE:
-            assert linear.operators() is getattr(torch.ops, namespace)
+        monkeypatch.setattr(kernels, "NATIVE_ERROR", None)
+        assert linear.operators() is getattr(torch.ops, namespace)
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", "it was not built")
+    with pytest.raises(BackendError, match="backend 'native' is not available: it was not built"):
+        linear.operators()
+    monkeypatch.setattr(kernels, "DEFAULT", "bogus")
+    with pytest.raises(SettingError, match="SRNN_BACKEND"):
+        linear.operators()
 
 
 @pytest.mark.parametrize("namespace", linear.NAMESPACES)

@@ -85,7 +85,7 @@ def scan_states(
     namespace = _namespace(backend, b)
     _check(b, h0, ids, permutation, lengths, activation)
     if namespace is None:
-        fallback.check_values(b, ids, permutation, lengths)
+        _check_values(b, ids, permutation, lengths)
         return reference.shuffle_scan(b, h0, ids, permutation, lengths, reverse, activation)
     output, h_n, _ = _call(namespace.shuffle_scan, b, h0, ids, permutation, lengths, reverse, activation)
     return output, h_n
@@ -140,7 +140,7 @@ def gated_scan(
     sequence = (permutation, lengths, reverse)
     if namespace is None:
         b = fallback.input_drive(*inputs)
-        fallback.check_values(b, None, permutation, lengths)
+        _check_values(b, None, permutation, lengths)
         output, h_n = reference.shuffle_scan(b, h0, None, *sequence, activation)
         return None if final else output, h_n
     if final and activation == "relu":
@@ -150,7 +150,11 @@ def gated_scan(
 
 
 def auto_backend() -> str:
-    """What "auto" runs on a CPU: $SRNN_BACKEND, else native where it is built, else torch."""
+    """What "auto" runs on a CPU: $SRNN_BACKEND, else native where it is built, else torch. Raises where the first cannot be."""
+    if DEFAULT not in BACKENDS:
+        raise one_of("backend ($SRNN_BACKEND)", DEFAULT, BACKENDS)
+    if DEFAULT == "native" and NATIVE_ERROR is not None:
+        raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
     return DEFAULT if DEFAULT != "auto" else "native" if NATIVE_ERROR is None else "torch"
 
 
@@ -161,10 +165,10 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
     chosen = DEFAULT if backend == "auto" else backend
     if chosen not in BACKENDS:
         raise one_of("backend ($SRNN_BACKEND)", chosen, BACKENDS)
-    if ops.has_tangents():
+    if ops.is_differentiated():
         if backend not in ("auto", "reference"):
             raise DerivativeError(
-                f"backend {backend!r} has no derivatives forward; use backend='auto', which takes the plain loop"
+                f"backend {backend!r} has no derivatives forward or by torch.func; backend='auto' takes the plain loop"
             )
         return None
     if chosen == "native":
@@ -186,6 +190,11 @@ def _call(op: Callable[..., Any], *args: Any) -> Any:
         if kind is None or isinstance(error, kind):
             raise
         raise kind(str(error).splitlines()[0]) from None
+
+
+def _check_values(b: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None) -> None:
+    if "Vmap" not in ops.transforms():  # where values cannot be looked at
+        fallback.check_values(b, ids, permutation, lengths)
 
 
 def _check_rank(b: Tensor, ids: Tensor | None) -> None:

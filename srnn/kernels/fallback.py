@@ -108,7 +108,9 @@ def check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> N
             raise SymbolError(f"{expected}; got {low} to {high}")
     if lengths is not None and N and (lengths.min() < 0 or lengths.max() > T):
         raise LengthError(f"lengths must be between 0 and T = {T}; got {lengths.min()} to {lengths.max()}")
-    values = list(range(H)) if permutation is None else permutation.tolist()
+    if permutation is None:
+        return
+    values = permutation.tolist()
     if sorted(values) != list(range(H)):
         came = f"{len(values)} values from {min(values)} to {max(values)}, {len(set(values))} of them different"
         raise SettingError(f"permutation must hold each of 0 to {H - 1} once; got {came}")

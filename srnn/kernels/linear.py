@@ -26,8 +26,8 @@ def operators() -> Any:
     """Those of the backend that is in use."""
     from srnn.kernels import auto_backend, ops
 
-    if ops.has_tangents():
-        raise DerivativeError("this network has no derivatives forward, only backward")
+    if ops.is_differentiated():
+        raise DerivativeError("this network has no derivatives forward or by torch.func, only by backward()")
     return torch.ops.srnn if auto_backend() == "native" else torch.ops.srnn_torch
 
 

@@ -47,9 +47,16 @@ def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
     return N, T, b.shape[-1]
 
 
-def has_tangents() -> bool:
-    """Whether derivatives are taken forward (`torch.func.jvp`, dual numbers), of which operators know nothing."""
-    return forward_ad._current_level >= 0
+def is_differentiated() -> bool:
+    """Whether derivatives are taken forward (dual numbers) or by torch.func, of which operators know nothing."""
+    return forward_ad._current_level >= 0 or bool(transforms() & {"Grad", "Jvp"})
+
+
+def transforms() -> set[str]:
+    """The transforms of torch.func that are at work: "Grad", "Jvp", "Vmap"."""
+    if torch.compiler.is_compiling():
+        return set()
+    return {each.key().name for each in torch._C._functorch.get_interpreter_stack() or ()}
 
 
 def _like(t: Tensor) -> Tensor:

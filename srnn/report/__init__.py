@@ -133,8 +133,8 @@ def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:
     rows = tuple((str(each.claim.number), each.claim.says, each.verdict, each.found) for each in judged[:README_CLAIMS])
     shown = Table("verdicts", _summary(judged), ("claim", "the paper says", "verdict", "we measured"), rows)
     pictures = [f"![{figure.alt}](docs/figures/{figure.name}.svg)" for figure in drawn]
-    star = "A star: the clock stopped the rival before it had all its updates. Of several seeds the mean is shown."
-    more = f"{star} The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
+    star = "A star: the clock stopped the rival before it had all its updates. " if any("*" in row[3] for row in rows) else ""
+    more = f"{star}Of several seeds the mean is shown. The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
     return "\n\n".join([shown.as_markdown().rstrip(), more, *pictures])
 
 
