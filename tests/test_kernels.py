@@ -133,6 +133,16 @@ def test_awkward_shapes_equal_the_reference(
 
 
 @FAST
+@EVERY_FORM
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_many_short_cycles_equal_the_reference(backend: str, form: str, want: str, reverse: bool) -> None:
+    """Pairs of units that change places: blocks of 64 along them would be empty but for two."""
+    b, h0, options = problem(3, 70, 130, form, lengths=True)
+    options |= {"want": want, "reverse": reverse, "permutation": torch.arange(130).flip(0)}
+    assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options))
+
+
+@FAST
 @pytest.mark.parametrize("shape", EMPTY, ids=str)
 def test_tanh_of_nothing_equals_the_reference(backend: str, shape: tuple[int, int, int]) -> None:
     b, h0, _ = problem(*shape)

@@ -140,6 +140,9 @@ struct CyclePlan {
   }
 };
 
+// Whether cycles are long enough to be worth a block each: of very short ones most lanes would be idle.
+bool fills_blocks(const Sequence& s, const CyclePlan& plan) { return plan.cycles.blocks * kLanes <= 4 * (s.H + kLanes); }
+
 // table [V, H] -> [V, width], in the state's type and the order of the cycles.
 template <class S> void pad_rows(const Tensor& table, const Cycles& c, S* padded) {
   const int64_t V = table.size(0), H = table.size(1);
@@ -229,8 +232,8 @@ std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0
   const Type type = type_of(b);
   const Kernels kernels = kernels_for(type);
   const Tensor h_n = empty({s.N, s.H}, b.scalar_type()), last_zero = empty({s.N, s.H}, ScalarType::Int);
-  if (ids && s.N) {
-    const CyclePlan plan_c(s);
+  const CyclePlan plan_c(s);
+  if (ids && s.N && fills_blocks(s, plan_c)) {
     const Tensor wide = dense(torch::stable::to(b, state_type(type)));
     const Tensor padded = empty({b.size(0), plan_c.cycles.width}, state_type(type));
     if (type == Type::f64) pad_rows(wide, plan_c.cycles, static_cast<double*>(data(padded)));
@@ -247,7 +250,7 @@ std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0
   } else if (s.N) {
     Forward f{};
     f.sequence = s;
-    f.input = input_of(b, plan, false);
+    f.input = input_of(b, plan, ids.has_value());
     f.h0 = data(h0);
     f.h_n = data(h_n);
     f.last_zero = static_cast<int32_t*>(data(last_zero));
@@ -296,8 +299,8 @@ std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Te
     return {db, dh0};
   }
   const int64_t V = like.size(0);
-  if (f.kept == Kept::last_zero) {
-    const CyclePlan plan_c(s);
+  const CyclePlan plan_c(s);
+  if (f.kept == Kept::last_zero && fills_blocks(s, plan_c)) {
     TableScan scan{};
     scan.sequence = s;
     scan.cycles = plan_c.cycles;

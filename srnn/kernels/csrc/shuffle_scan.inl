@@ -467,8 +467,7 @@ template <class T, Kept kept> void backward_into(const Backward& f, int64_t n0, 
   if constexpr (sizeof(T) == 4 && kept != Kept::states)
     if (f.gate.made == Made::with_few_inputs) return backward_rows<T, kept, Sink::few>(f, n0, n1);
   if (f.gate.made != Made::no) return backward_rows<T, kept, Sink::gate>(f, n0, n1);
-  if constexpr (kept != Kept::last_zero)  // for a last state from a table there is table_backward
-    if (f.table) return backward_rows<T, kept, Sink::table>(f, n0, n1);
+  if (f.table) return backward_rows<T, kept, Sink::table>(f, n0, n1);
   return backward_rows<T, kept, Sink::dense>(f, n0, n1);
 }
 template <class T> void backward(const Backward& f, int64_t n0, int64_t n1) {
