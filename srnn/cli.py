@@ -351,7 +351,7 @@ def runs(
 
     [dim]srnn runs
     srnn runs results
-    srnn runs results --readme README.md[/dim]
+    srnn runs results --readme docs/results.md[/dim]
     """
     from srnn import lab
 

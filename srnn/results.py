@@ -45,7 +45,7 @@ def rows(found: Iterable[Mapping[str, Any]], in_order: bool = False) -> list[tup
 
 
 def markdown(found: Sequence[Mapping[str, Any]]) -> str:
-    """A table for a README: SRNN as it is meant. Rivals and what is changed to see what it does are in the report."""
+    """A table for docs/results.md: SRNN as it is meant. Rivals and what is changed to see what it does are in the report."""
     lines = [HEADINGS, tuple("---" for _ in HEADINGS), *rows(filter(_is_headline, found))]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{ABOUT}{_beside_gru(list(found))}\n"
 

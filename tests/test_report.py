@@ -992,7 +992,7 @@ def test_a_picture_that_cannot_be_read_is_told() -> None:
 
 
 def test_the_readme_shows_the_records() -> None:
-    """Made by: srnn runs results --readme README.md; srnn report --readme README.md."""
+    """Made by: srnn report --readme README.md."""
     evidence = Evidence.gather(report.read(ROOT / "results")[0], Plan(all_networks=True))
     block = report.readme_block(evidence, report.readme_figures(evidence)[:2])
     assert block in (ROOT / "README.md").read_text(encoding="utf-8"), "srnn report --readme README.md brings it up to date"

@@ -53,10 +53,10 @@ def test_a_narrow_terminal_gets_the_columns_that_matter_most(folder: Path) -> No
     assert list(score.cells) == [row[results.HEADINGS.index("score")] for row in results.rows(found)]
 
 
-def test_the_readme_shows_the_records() -> None:
+def test_the_document_shows_the_records() -> None:
     root = Path(__file__).parents[1]
     block = results.markdown(results.read(root / "results"))
-    assert records.filled(root / "README.md", "results", block) == (root / "README.md").read_bytes()
+    assert records.filled(root / "docs" / "results.md", "results", block) == (root / "docs" / "results.md").read_bytes()
 
 
 def test_scores_are_means_over_seeds_with_each_beside(folder: Path) -> None:
