@@ -230,7 +230,7 @@ class SRNN(_Shuffling):
     ) -> Tensor:
         """The h_n of `forward`; with ReLU the last layer never holds its states.
 
-        Compiled and in float32, b is made for a few sequences at a time (four, or more where they are short); elsewhere for all.
+        Compiled and in float32, b is made for a few sequences at a time (four, more where they are short), elsewhere for all.
         """
         return self._run(input, hx, lengths, alphabet, final=True)[1]
 

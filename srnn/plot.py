@@ -25,7 +25,7 @@ from srnn.errors import RecordError
 
 INK = "#012345"
 PANEL = (3.4, 2.5)  # inches: as wide as a phone
-LEGEND = 0.6  # inches below the panels
+LEGEND = 0.2  # inches below the panels, for each of its rows and for the space above
 PIXELS = 480, 360  # of a picture at most: what a panel shows on a screen; a record has them all
 POINTS = 120  # of a line at most; more are not seen
 RC: Any = {
@@ -73,6 +73,10 @@ class Line:
     dashed: bool = False
     thin: bool = False
 
+    @property
+    def is_dots(self) -> bool:
+        return self.dots == "o" and self.thin
+
     def look(self, number: int) -> tuple[str, Any]:
         """Colour and dashes."""
         name = self.style or self.label
@@ -110,11 +114,12 @@ class Figure:
 
     @property
     def legend(self) -> list[tuple[str, str, Any]]:
-        """Label, colour and dashes, each once."""
+        """Label, colour and dashes, each once; "o" in the place of dashes: dots alone."""
         found: dict[str, tuple[str, str, Any]] = {}
         for panel in self.panels:
             for k, line in enumerate(panel.lines):
-                found.setdefault(line.label, (line.label, *line.look(k)))
+                colour, dash = line.look(k)
+                found.setdefault(line.label, (line.label, colour, "o" if line.is_dots else dash))
         return list(found.values())
 
 
@@ -138,7 +143,9 @@ def _page_svg(panel: Panel, prefix: str) -> str:
 
 
 def sample(dash: Any) -> str:
-    """Dashes as SVG writes them, for the legend of a page."""
+    """Dashes as SVG writes them, for the legend of a page; "o" stays."""
+    if dash == "o":
+        return "o"
     return {"-": "none", ":": "1 2"}.get(dash, "none") if isinstance(dash, str) else " ".join(str(2 * part) for part in dash[1])
 
 
@@ -146,16 +153,17 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
     """The whole figure with a legend, in files of its name, on white."""
     columns = min(3, len(figure.panels))
     rows = -(-len(figure.panels) // columns)
-    width, height = PANEL[0] * columns, PANEL[1] * rows + LEGEND
+    width, names = PANEL[0] * columns, figure.legend
+    entry = 0.5 + 0.065 * max((len(label) for label, *_ in names), default=0)  # inches: a dash, and 8 points a letter
+    fitting = max(1, min(len(names), int(width / entry)))
+    height = PANEL[1] * rows + LEGEND * (1 - -len(names) // fitting)
     with matplotlib.rc_context({**RC, "savefig.facecolor": "white"}):
         canvas = Canvas(figsize=(width, height))
         for k, panel in enumerate(figure.panels):
             corner = PANEL[0] * (k % columns), height - PANEL[1] * (k // columns + 1)
             _draw(panel, canvas.add_axes(_inside(corner, (width, height), panel)))
-        handles = [Line2D([], [], color=colour, linestyle=dash, label=label) for label, colour, dash in figure.legend]
+        handles = [Line2D([], [], color=colour, label=label, **_legend_style(dash)) for label, colour, dash in names]
         if handles:
-            entry = 0.5 + 0.065 * max(len(label) for label, *_ in figure.legend)  # inches: a dash, and 8 points a letter
-            fitting = max(1, min(len(handles), int(width / entry)))
             canvas.legend(handles=handles, loc="lower center", ncols=fitting, frameon=False)
         for kind in kinds:
             path = folder / f"{figure.name}.{kind}"
@@ -163,6 +171,10 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
                 path.write_text(_svg(canvas).replace(INK, "#222222"), encoding="utf-8")
             else:
                 canvas.savefig(path, metadata={"CreationDate": None})
+
+
+def _legend_style(dash: Any) -> dict[str, Any]:
+    return {"marker": "o", "markersize": 4.5, "linestyle": "none"} if dash == "o" else {"linestyle": dash}
 
 
 def _inside(corner: tuple[float, float], whole: tuple[float, float], panel: Panel) -> tuple[float, float, float, float]:
@@ -227,8 +239,8 @@ def _logarithmic(axis: Axis) -> None:
 
 
 def _plain(value: float, place: Any = None) -> str:
-    """A number on a logarithmic axis: 0.01, 1e-4, 300; five places at most, for more do not fit beside the name of the axis."""
-    return (f"{value:g}" if abs(value) >= 1e-3 else f"{value:.0e}").replace("e-0", "e-").replace("e+0", "e")
+    """A number on a logarithmic axis: 0.01, 1e-4, 300; four places or so, for more do not fit beside the name of the axis."""
+    return (f"{value:g}" if 1e-3 <= abs(value) < 1e4 else f"{value:.0e}").replace("e-0", "e-").replace("e+0", "e")
 
 
 def _line(line: Line, number: int, axes: Axes) -> None:
@@ -243,7 +255,7 @@ def _line(line: Line, number: int, axes: Axes) -> None:
     marks: Any = (
         {"marker": line.dots, "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": colour} if line.dots else {}
     )
-    axes.plot(x, y, color=colour, linestyle="none" if line.dots == "o" and line.thin else dash, linewidth=width, **marks)
+    axes.plot(x, y, color=colour, linestyle="none" if line.is_dots else dash, linewidth=width, **marks)
 
 
 def _picture(panel: Panel, axes: Axes) -> None:

@@ -837,6 +837,21 @@ def test_a_panel_is_drawn_for_light_and_dark_with_ids_of_its_own(tmp_path: Path)
     assert (plot.sample("-"), plot.sample(":"), plot.sample((0, (5, 1)))) == ("none", "1 2", "10 2")
 
 
+def test_a_legend_has_room_below_the_panels(tmp_path: Path) -> None:
+    """Eight long names do not fit into one row of one panel's width."""
+    heights = []
+    for count in (1, 8):
+        lines = [Line(f"a network of the name {k}", [0, 1], [1, 2], dots="o", thin=True) for k in range(count)]
+        figure = Figure("f", "c", "a", [Panel("p", "x", "y", lines)])
+        plot.save(figure, tmp_path, ["svg"])
+        found = re.search(r'height="([\d.]+)pt"', (tmp_path / "f.svg").read_text())
+        assert found
+        heights.append(float(found[1]))
+    assert heights[1] - heights[0] > 6 * 12  # points: what seven more rows of 8-point letters take
+    assert {dash for _, _, dash in figure.legend} == {"o"}
+    assert plot.sample("o") == "o"
+
+
 class Page(HTMLParser):
     """What a page holds: ids, links, headings, tables with captions, resources that it would load."""
 

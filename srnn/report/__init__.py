@@ -25,7 +25,7 @@ from srnn.display import plain
 from srnn.errors import RecordError, StorageError
 from srnn.paper import EXHIBITS, Exhibit, Plan, Point
 from srnn.report.claims import ABOUT, VERDICTS, Verdict, untested, verdicts
-from srnn.report.evidence import Evidence
+from srnn.report.evidence import CUT, Evidence
 from srnn.report.figures import figures
 from srnn.report.findings import findings
 from srnn.report.table import Table
@@ -133,8 +133,9 @@ def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:
     rows = tuple((str(each.claim.number), each.claim.says, each.verdict, each.found) for each in judged[:README_CLAIMS])
     shown = Table("verdicts", _summary(judged), ("claim", "the paper says", "verdict", "we measured"), rows)
     pictures = [f"![{figure.alt}](docs/figures/{figure.name}.svg)" for figure in drawn]
-    star = "A star: the clock stopped the rival before it had all its updates. " if any("*" in row[3] for row in rows) else ""
-    more = f"{star}Of several seeds the mean is shown. The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
+    star = "A star: the clock stopped the rival before it had all its updates. " if any(CUT in row[3] for row in rows) else ""
+    others = f"The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
+    more = f"{star}Of several seeds the mean is shown. {others}"
     return "\n\n".join([shown.as_markdown().rstrip(), more, *pictures])
 
 

@@ -224,7 +224,7 @@ def runtime_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         if not record:
             continue
         found = record["found"]
-        names = [name for name in found["times_srnn"] if name != "srnn, dense"]
+        names = list(found["times_srnn"])
         paper = {
             name: exhibit.published[name, task] / exhibit.published["srnn", task] for name, x in exhibit.published if x == task
         }
@@ -248,7 +248,7 @@ def growth_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             if x == over
         ]
         if shown:
-            panels.append(Panel(f"over {axis}", axis, "milliseconds", shown, (), "xy"))
+            panels.append(Panel(f"over {axis}", axis, "milliseconds", shown, (), "xy", ticks=shown[0].x))
     alt = "Time of a gradient step for one sequence over the number of units and over the number of steps, for each network."
     yield Figure("timecomplexity", "Time of forward and backward for one sequence, one thread.", alt, panels)
 
