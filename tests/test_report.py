@@ -666,6 +666,18 @@ def test_numbers_that_the_clock_has_ended_have_a_star_in_every_claim(world: list
     assert re.search(r"gru [\d.]+\* raw", scaling.seen)
 
 
+def test_findings_on_section_3_show_what_was_measured(world: list[dict[str, Any]]) -> None:
+    told = changed(
+        world,
+        tell("gradients", "units on pmnist, untrained", "pmnist", newborn=[[0.25] * 201, [0.75] * 201], walk=[0.125] * 201),
+        tell("gradients", "srnn on adding, untrained", 1000, weights=[2.0, 4.0]),
+    )
+    seen = {each.title: each.seen for each in findings(told)}
+    units = next(text for title, text in seen.items() if title.startswith("Units live"))
+    assert "50.0% and 50.0% of units; a symmetric walk 12.5% and 12.5%; the printed estimate 9.1% and 1.0%" in units
+    assert "1.0000, 3.0000, 1.0000" in seen["The gradient of the weights grows with the length"]
+
+
 def test_cells_say_how_a_number_was_made() -> None:
     assert cell([], planned=1) == "not run"
     assert cell([], planned=0) == ""
