@@ -26,8 +26,8 @@ ABOUT = {
     "passes over the 50,000 images; the paper makes 60. Look for the accuracy on images that are not trained on.",
 }
 LEAD = (
-    "Made by srnn demo from the runs that you have just seen. They show that it learns; most claims of the paper ask for more "
-    "runs than these and are not tested. srnn report makes the same page of the records in results/."
+    "Made by srnn demo from the runs that you have just seen. The claims of the paper ask for more runs than these: srnn "
+    "report makes the page with a verdict on each of them, from the records in results/."
 )
 # What the paper says: Figures 2 and 3, and Table 2 after 60 epochs.
 PAPER = {"copy": "solved, 100 to 2000", "adding": "solved, 100 to 1500", "pmnist": "96.43 %, 60 epochs"}

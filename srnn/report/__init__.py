@@ -24,7 +24,7 @@ from srnn import plot, records
 from srnn.display import plain
 from srnn.errors import RecordError, StorageError
 from srnn.paper import EXHIBITS, Exhibit, Plan, Point
-from srnn.report.claims import ABOUT, VERDICTS, Verdict, untested, verdicts
+from srnn.report.claims import ABOUT, VERDICTS, Verdict, verdicts
 from srnn.report.evidence import CUT, Evidence
 from srnn.report.figures import figures
 from srnn.report.findings import findings
@@ -57,7 +57,8 @@ def make(
     """Writes page, figures and tables; returns the page's path.
 
     points              by exhibit, in the place of the plan's
-    is_experiment       whether anything may be concluded: not from a rehearsal, nor from a demonstration
+    is_experiment       whether anything may be concluded: not from a rehearsal, nor from a demonstration, whose page has no
+                        verdicts
     """
     found, faults = read(results)
     for fault in faults:
@@ -73,8 +74,9 @@ def make(
             for exhibit in bar.track(EXHIBITS.values(), description="drawing"):
                 if points is None or evidence.has(exhibit.id):
                     parts.append(_part(exhibit, evidence, out))
-        judged = verdicts(evidence) if is_experiment else untested("these runs are no experiment")
-        _write_table(verdict_table(judged), out)
+        judged = verdicts(evidence) if is_experiment else []
+        if judged:
+            _write_table(verdict_table(judged), out)
         page = out / "index.html"
         records.replace(page, _page(judged, parts, evidence, found, faults, lead).encode())
     except OSError as error:
@@ -234,7 +236,7 @@ def _page(
         part["claims"] = [each.claim.number for each in judged if each.claim.exhibit == part["exhibit"].id]  # type: ignore[index]
     source = jinja2.PackageLoader("srnn", "report").get_source(here, "page.css")[0]
     return here.get_template("page.html").render(
-        title=TITLE,
+        title=TITLE if judged else "Shuffling Recurrent Neural Networks: what these runs show",
         style=markupsafe.Markup(source),
         lead=lead or LEAD,
         rules=ABOUT,
@@ -242,7 +244,7 @@ def _page(
         verdicts=judged,
         exhibits=parts,
         shown=[part["exhibit"].id for part in parts],
-        findings=list(findings(evidence)),
+        findings=list(findings(evidence)) if judged else [],
         about=_about(found),
         machines=_machines(found),
         failures=[f"{record['id']}: {record.get('error', 'unknown')}" for record in found if record["kind"] == "failure"],

@@ -82,11 +82,6 @@ def verdicts(evidence: Evidence) -> list[Verdict]:
     return found
 
 
-def untested(why: str) -> list[Verdict]:
-    """For records that are no experiment."""
-    return [Verdict(claim, NOT_TESTED, why) for claim in CLAIMS]
-
-
 class Diverged(Exception):
     """A run of SRNN that a claim is about did."""
 
