@@ -715,6 +715,7 @@ def test_on_speech_the_time_of_rivals_is_that_of_the_same_direction_and_size(wor
     (shown,) = tables(EXHIBITS["timit"], gathered(seen))
     rows = {row[0]: row for row in shown.rows if row[0].endswith("in its rivals' time")}
     assert rows.keys() == {"srnn 256, in its rivals' time", "srnn 512, in its rivals' time"}
+    assert any(note.startswith("In its rivals' time") for note in shown.notes)
     echo, prediction = shown.headings.index("echo"), shown.headings.index("prediction")
     assert rows["srnn 256, in its rivals' time"][echo]
     assert not rows["srnn 256, in its rivals' time"][prediction]

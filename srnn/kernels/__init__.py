@@ -151,31 +151,30 @@ def gated_scan(
 
 def auto_backend() -> str:
     """What "auto" runs on a CPU: $SRNN_BACKEND, else native where it is built, else torch. Raises where the first cannot be."""
-    if DEFAULT not in BACKENDS:
-        raise one_of("backend ($SRNN_BACKEND)", DEFAULT, BACKENDS)
-    if DEFAULT == "native" and NATIVE_ERROR is not None:
+    wish = _available(DEFAULT, "backend ($SRNN_BACKEND)")
+    return wish if wish != "auto" else "native" if NATIVE_ERROR is None else "torch"
+
+
+def _available(backend: str, what: str = "backend") -> str:
+    """The backend, where there is one of this name and it can run on a CPU."""
+    if backend not in BACKENDS:
+        raise one_of(what, backend, BACKENDS)
+    if backend == "native" and NATIVE_ERROR is not None:
         raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
-    return DEFAULT if DEFAULT != "auto" else "native" if NATIVE_ERROR is None else "torch"
+    return backend
 
 
 def _namespace(backend: str, tensor: Tensor) -> Any:
     """The operators to call; None for the reference. A backend asked for by name runs or raises."""
-    if backend not in BACKENDS:
-        raise one_of("backend", backend, BACKENDS)
-    chosen = DEFAULT if backend == "auto" else backend
-    if chosen not in BACKENDS:
-        raise one_of("backend ($SRNN_BACKEND)", chosen, BACKENDS)
+    chosen = _available(DEFAULT, "backend ($SRNN_BACKEND)") if backend == "auto" else _available(backend)
     if ops.is_differentiated():
         if backend not in ("auto", "reference"):
             raise DerivativeError(
                 f"backend {backend!r} has no derivatives forward or by torch.func; backend='auto' takes the plain loop"
             )
         return None
-    if chosen == "native":
-        if NATIVE_ERROR is not None:
-            raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
-        if tensor.device.type != "cpu":
-            raise BackendError(f"backend 'native' runs on the CPU; the tensors are on {tensor.device}; use backend='auto'")
+    if chosen == "native" and tensor.device.type != "cpu":
+        raise BackendError(f"backend 'native' runs on the CPU; the tensors are on {tensor.device}; use backend='auto'")
     return {"reference": None, "torch": torch.ops.srnn_torch}.get(chosen, torch.ops.srnn)
 
 

@@ -60,9 +60,7 @@ def make(
     is_experiment       whether anything may be concluded: not from a rehearsal, nor from a demonstration, whose page has no
                         verdicts
     """
-    found, faults = read(results)
-    for fault in faults:
-        console.print(fault, markup=False, highlight=False, soft_wrap=True)
+    found, faults = _read(results, console)
     evidence = Evidence.gather(found, plan or Plan(all_networks=True), points)
     if not any(evidence.has(name) for name in EXHIBITS):
         raise RecordError(f"no record in {results} belongs to an exhibit; `srnn reproduce copy` makes some")
@@ -105,12 +103,17 @@ def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return found, faults
 
 
-def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None = None) -> None:
-    """Puts the head of the verdicts into a README with two figures, which are in docs/figures with others of the documents."""
+def _read(results: Path, console: Console) -> tuple[list[dict[str, Any]], list[str]]:
+    """The same, with what is wrong told at once."""
     found, faults = read(results)
     for fault in faults:
         console.print(fault, markup=False, highlight=False, soft_wrap=True)
-    evidence = Evidence.gather(found, plan or Plan(all_networks=True))
+    return found, faults
+
+
+def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None = None) -> None:
+    """Puts the head of the verdicts into a README with two figures, which are in docs/figures with others of the documents."""
+    evidence = Evidence.gather(_read(results, console)[0], plan or Plan(all_networks=True))
     drawn = readme_figures(evidence)
     text = records.filled(readme, "verdicts", readme_block(evidence, drawn[:2]))  # raises before anything is written
     folder = readme.parent / "docs" / "figures"

@@ -279,11 +279,11 @@ def gates_copy_in_part(evidence: Evidence) -> Judgement:
         never = not below and all(each.is_fair for each in results.values())
         in_part = below and sum(results[T].is_fair for T in above) > 1
         parts.append(YES if in_part else NO if never or len(above) < 2 else UNKNOWN)
-        last, other = results[2000], evidence.at("copy", "urnn", 2000)
-        if last.diverged or relative[2000] > 0.9:  # what has learned nothing is not better than what has not either
+        last = results[2000]
+        if relative.get(2000, 1.0) > 0.9:  # what has learned nothing is not better than what has not either
             parts.append(NO if last.is_fair else UNKNOWN)
         else:
-            parts.append(OUTCOMES[compare([last], other)])
+            parts.append(OUTCOMES[compare([last], evidence.at("copy", "urnn", 2000))])
     return _verdict(parts), f"share of the guesser's line: {'; '.join(said)}"
 
 

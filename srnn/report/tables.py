@@ -10,7 +10,7 @@ from srnn.report.evidence import CLOCKS, CUT, Evidence, Result, first_over_last,
 from srnn.report.table import Table
 
 NOT_RUN = "not run"
-IN_TIME = "srnn, in its rivals' time"
+IN_TIME = ", in its rivals' time"
 SHORT = {"copy": "copying memory", "adding": "adding", "pmnist": "pMNIST", "bigpmnist": "big pMNIST", "speech": "speech"}
 
 
@@ -51,7 +51,7 @@ def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
                 row.append(_printed(exhibit, line, x))
         rows.append(tuple(row))
         if line == "srnn":
-            rows.append((IN_TIME, *_in_their_time(ran, places, printed)))
+            rows.append((line + IN_TIME, *_in_their_time(ran, places, printed)))
     rows = [row for row in rows if any(row[1:])]
     notes = _notes(exhibit, rows, ran)
     caption = f"{exhibit.title}: ours and the paper's" if in_print else f"{exhibit.title}: what we measured"
@@ -125,7 +125,7 @@ def speech_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
                     )
                     for name, suffix in zip(names, SPEECH.values(), strict=True)
                 )
-                rows.append((f"{network} {H}{IN_TIME.removeprefix(network)}", echo, "", *others))
+                rows.append((f"{network} {H}{IN_TIME}", echo, "", *others))
     rows = [row for row in rows if any(row[1:])]
     first, *more = SPEECH
     headings = ("network and units", first, f"{first}, paper", *more)
