@@ -140,8 +140,11 @@ struct CyclePlan {
   }
 };
 
-// Whether cycles are long enough to be worth a block each: of very short ones most lanes would be idle.
-bool fills_blocks(const Sequence& s, const CyclePlan& plan) { return plan.cycles.blocks * kLanes <= 4 * (s.H + kLanes); }
+// The plan, where cycles are long enough to be worth a block each: of very short ones most lanes would be idle.
+std::unique_ptr<const CyclePlan> plan_blocks(const Sequence& s) {
+  auto plan = std::make_unique<const CyclePlan>(s);
+  return plan->cycles.blocks * kLanes <= 4 * (s.H + kLanes) ? std::move(plan) : nullptr;
+}
 
 // table [V, H] -> [V, width], in the state's type and the order of the cycles.
 template <class S> void pad_rows(const Tensor& table, const Cycles& c, S* padded) {
@@ -232,8 +235,8 @@ std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0
   const Type type = type_of(b);
   const Kernels kernels = kernels_for(type);
   const Tensor h_n = empty({s.N, s.H}, b.scalar_type()), last_zero = empty({s.N, s.H}, ScalarType::Int);
-  const CyclePlan plan_c(s);
-  if (ids && s.N && fills_blocks(s, plan_c)) {
+  if (const auto blocks = ids && s.N ? plan_blocks(s) : nullptr) {
+    const CyclePlan& plan_c = *blocks;
     const Tensor wide = dense(torch::stable::to(b, state_type(type)));
     const Tensor padded = empty({b.size(0), plan_c.cycles.width}, state_type(type));
     if (type == Type::f64) pad_rows(wide, plan_c.cycles, static_cast<double*>(data(padded)));
@@ -299,8 +302,8 @@ std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Te
     return {db, dh0};
   }
   const int64_t V = like.size(0);
-  const CyclePlan plan_c(s);
-  if (f.kept == Kept::last_zero && fills_blocks(s, plan_c)) {
+  if (const auto blocks = f.kept == Kept::last_zero ? plan_blocks(s) : nullptr) {
+    const CyclePlan& plan_c = *blocks;
     TableScan scan{};
     scan.sequence = s;
     scan.cycles = plan_c.cycles;
