@@ -9,6 +9,7 @@ from torch import Tensor
 from srnn import kernels
 from srnn.errors import BackendError, DerivativeError, SettingError
 from srnn.kernels import linear, modrelu, native
+from srnn.kernels.ops import NAMESPACES
 
 SHAPES = [(4, 7, 5), (1, 1, 1), (3, 1, 8), (2, 9, 64), (5, 3, 67), (3, 0, 4), (0, 3, 4)]  # N, T, H
 KINDS = [("identity", False), ("identity", True), ("relu", False), ("relu", True), ("complex", False)]
@@ -50,7 +51,7 @@ def linear_loop(b: Tensor, a: Tensor, h: Tensor, kind: str) -> Tensor:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("kind", "varies"), KINDS)
-@pytest.mark.parametrize("namespace", linear.NAMESPACES)
+@pytest.mark.parametrize("namespace", NAMESPACES)
 def test_linear_scan_is_a_loop(namespace: str, kind: str, varies: bool, shape: tuple[int, int, int]) -> None:
     N, T, H = shape
     K = 2 * H if kind == "complex" else H
@@ -105,7 +106,7 @@ def modrelu_loop(x: Tensor, W: Tensor, b: Tensor, h: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("is_complex", [False, True])
-@pytest.mark.parametrize("namespace", linear.NAMESPACES)
+@pytest.mark.parametrize("namespace", NAMESPACES)
 def test_modrelu_scan_is_a_loop(namespace: str, is_complex: bool, shape: tuple[int, int, int]) -> None:
     N, T, H = shape
     K = 2 * H if is_complex else H
@@ -172,7 +173,7 @@ def test_the_backend_that_is_asked_for_runs(monkeypatch: pytest.MonkeyPatch) -> 
         linear.operators()
 
 
-@pytest.mark.parametrize("namespace", linear.NAMESPACES)
+@pytest.mark.parametrize("namespace", NAMESPACES)
 def test_second_derivatives_are_refused_in_one_line(namespace: str) -> None:
     b, a = torch.randn(2, 3, 4, requires_grad=True), torch.rand(4, requires_grad=True)
     states = ops(namespace).linear_scan(b, a, torch.zeros(2, 4), "identity")
@@ -228,7 +229,7 @@ def test_nan_is_passed_on() -> None:
         assert states[0, 0].isnan().any()
 
 
-@pytest.mark.parametrize("namespace", linear.NAMESPACES)
+@pytest.mark.parametrize("namespace", NAMESPACES)
 @pytest.mark.parametrize("kind", ["identity", "relu", "complex"])
 def test_tracing_sees_the_same_shapes(kind: str, namespace: str) -> None:
     for b in (torch.randn(2, 3, 4), torch.randn(3, 2, 4).transpose(0, 1)):

@@ -24,11 +24,12 @@ from srnn.errors import RecordError, StorageError
 from srnn.paper import EXHIBITS, RIVALS, Exhibit, Measurement, Plan, Point
 from srnn.plot import Figure, Line, Panel
 from srnn.recipes import make_run
-from srnn.report import claims
-from srnn.report.claims import AT_EQUAL_TIME, CLAIMS, FAILS, HOLDS, IN_PART, NOT_TESTED, verdicts
+from srnn.report import claims, rules
+from srnn.report.claims import CLAIMS, verdicts
 from srnn.report.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
 from srnn.report.figures import BUILDERS, figures
 from srnn.report.findings import findings
+from srnn.report.rules import AT_EQUAL_TIME, FAILS, HOLDS, IN_PART, NOT_TESTED
 from srnn.report.table import Table
 from srnn.report.tables import cell, tables
 from srnn.run import Run
@@ -275,8 +276,8 @@ AGAINST: dict[int, tuple[str, list[Change]]] = {
     23: (IN_PART, [tell("hiddenstate", "srnn", "adding", dropped=0.15)]),
     24: (IN_PART, [edit("randomlabels", "srnn, 16x16", 10_000, value=50.0)]),
     25: (IN_PART, [edit("randomlabels", "srnn, 8x8", 100, value=50.0)]),
-    26: (IN_PART, [tell("runtime", "Table 4", "copy", times_srnn=dict.fromkeys(claims.TIMED, 0.9))]),
-    27: (FAILS, [tell("runtime", "Table 4", "adding", parameters=dict.fromkeys(claims.TIMED, 400) | {"srnn": 5000})]),
+    26: (IN_PART, [tell("runtime", "Table 4", "copy", times_srnn=dict.fromkeys(rules.TIMED, 0.9))]),
+    27: (FAILS, [tell("runtime", "Table 4", "adding", parameters=dict.fromkeys(rules.TIMED, 400) | {"srnn": 5000})]),
 }
 
 
@@ -350,20 +351,20 @@ def changed(world: list[dict[str, Any]], *changes: Change) -> Evidence:
 def test_one_epoch_does_not_show_that_a_network_fails_or_does_not(world: list[dict[str, Any]]) -> None:
     """An accuracy between the levels says something about a run that had its updates only."""
     middling = changed(world, edit("psmnist", "rnn", "pmnist", value=52.0))
-    assert claims.rnn_fails_at_digits(middling)[0] == IN_PART
+    assert rules.rnn_fails_at_digits(middling)[0] == IN_PART
     short = changed(world, edit("psmnist", "rnn", "pmnist", value=52.0, ended_by="cpu_minutes", epochs=1.0))
-    assert claims.rnn_fails_at_digits(short)[0] == NOT_TESTED
+    assert rules.rnn_fails_at_digits(short)[0] == NOT_TESTED
     assert (
-        claims.rnn_fails_at_digits(changed(world, edit("psmnist", "rnn", "pmnist", ended_by="cpu_minutes", epochs=1.0)))[0]
+        rules.rnn_fails_at_digits(changed(world, edit("psmnist", "rnn", "pmnist", ended_by="cpu_minutes", epochs=1.0)))[0]
         == AT_EQUAL_TIME
     )
 
 
 def test_what_is_made_of_parts() -> None:
-    assert claims._verdict(["yes", "no", "unknown"]) == IN_PART
-    assert claims._verdict(["no", "unknown"]) == FAILS  # nothing of it was seen to hold
-    assert claims._verdict(["yes", "unknown"]) == NOT_TESTED
-    assert claims._verdict(["yes", "at equal time"]) == AT_EQUAL_TIME
+    assert rules._verdict(["yes", "no", "unknown"]) == IN_PART
+    assert rules._verdict(["no", "unknown"]) == FAILS  # nothing of it was seen to hold
+    assert rules._verdict(["yes", "unknown"]) == NOT_TESTED
+    assert rules._verdict(["yes", "at equal time"]) == AT_EQUAL_TIME
 
 
 def only(exhibit: str, line: str, x: Any, seed: int, **fields: Any) -> Change:
@@ -381,13 +382,13 @@ def only(exhibit: str, line: str, x: Any, seed: int, **fields: Any) -> Change:
 def test_seeds_that_fail_count(world: list[dict[str, Any]]) -> None:
     """Two of three that do not get there: then SRNN is not quick, whatever the main one does."""
     one = changed(world, only("adding", "srnn", 200, 1, value=0.1))
-    assert claims.quick_at_adding(one)[0] == HOLDS
+    assert rules.quick_at_adding(one)[0] == HOLDS
     two = changed(world, *two_seeds(value=0.1))
-    assert claims.quick_at_adding(two)[0] == IN_PART
+    assert rules.quick_at_adding(two)[0] == IN_PART
     lost = changed(world, *(only("copy", "srnn", 500, seed, value=0.1) for seed in (1, 2)))
-    assert "with 3, 3, 1, 3, 3 of 3 seeds at T = 200, 300, 500, 1000, 2000" in claims.only_srnn_copies(lost)[1]
+    assert "with 3, 3, 1, 3, 3 of 3 seeds at T = 200, 300, 500, 1000, 2000" in rules.only_srnn_copies(lost)[1]
     clock = edit("adding", "lstm", 200, value=0.1, ended_by="cpu_minutes", updates=100)
-    assert claims.quick_at_adding(changed(world, *two_seeds(value=0.1), clock))[0] == IN_PART
+    assert rules.quick_at_adding(changed(world, *two_seeds(value=0.1), clock))[0] == IN_PART
 
 
 def two_seeds(**fields: Any) -> list[Change]:
@@ -437,9 +438,9 @@ def test_a_claim_of_which_nothing_is_left_does_not_hold_in_part(number: int, wor
 
 def test_a_rival_that_copies_by_its_own_recipe_copies(world: list[dict[str, Any]]) -> None:
     evidence = changed(world, edit("copy", "nnrnn, own recipe", 200, value=1e-9))
-    verdict, said = claims.only_srnn_copies(evidence)
+    verdict, said = rules.only_srnn_copies(evidence)
     assert (verdict, "nnrnn, own recipe at 200" in said) == (IN_PART, True)
-    said = claims.only_srnn_copies(changed(world, edit("copy", "urnn", 200, value=1e-9)))[1]
+    said = rules.only_srnn_copies(changed(world, edit("copy", "urnn", 200, value=1e-9)))[1]
     assert said.endswith("its updates: urnn at 200 (1000, SRNN 2000)")  # which is one run with its own recipe
 
 
@@ -447,15 +448,15 @@ def test_one_seed_is_not_the_middle_of_three(world: list[dict[str, Any]]) -> Non
     evidence = changed(world)
     evidence.results["copy"]["srnn", 500].pop()  # type: ignore[attr-defined]
     with pytest.raises(Missing, match="copy, srnn at 500, 1 more of 3 seeds"):
-        claims.only_srnn_copies(evidence)
+        rules.only_srnn_copies(evidence)
 
 
 def test_a_gate_network_that_the_clock_stopped_has_not_solved_copy_in_part(world: list[dict[str, Any]]) -> None:
     """Above a tenth of the line, as it is before it has had its updates."""
     stopped = [edit("copy", "gru", T, value=0.5, ended_by="cpu_minutes", updates=200) for T in (300, 500, 1000, 2000)]
-    assert claims.gates_copy_in_part(changed(world, *stopped))[0] == NOT_TESTED
+    assert rules.gates_copy_in_part(changed(world, *stopped))[0] == NOT_TESTED
     solved = [edit("copy", "gru", T, value=1e-9) for T in (100, 200, 300, 500, 1000)]
-    assert claims.gates_copy_in_part(changed(world, *solved))[0] == IN_PART
+    assert rules.gates_copy_in_part(changed(world, *solved))[0] == IN_PART
 
 
 @pytest.mark.parametrize(
@@ -473,14 +474,14 @@ def test_an_interval_over_its_level_decides_nothing_and_rivals_are_steeper(
     network: str, exponent: float, margin: float, expected: str, world: list[dict[str, Any]]
 ) -> None:
     evidence = changed(world, tell("timecomplexity", network, "units", exponent=exponent, margin=margin))
-    assert claims.linear_cost(evidence)[0] == expected
+    assert rules.linear_cost(evidence)[0] == expected
 
 
 def test_a_gate_that_gains_no_more_in_large_networks_than_seeds_differ(world: list[dict[str, Any]]) -> None:
     small = [
         edit("pmnistablation", f"512 units, width {width}", depth, value=96.307) for width in (32, 64) for depth in (1, 2, 3)
     ]
-    assert claims.gate_helps(changed(world, *small))[0] == IN_PART
+    assert rules.gate_helps(changed(world, *small))[0] == IN_PART
 
 
 def test_a_rival_that_is_only_shown_may_be_missing(world: list[dict[str, Any]]) -> None:
@@ -488,7 +489,7 @@ def test_a_rival_that_is_only_shown_may_be_missing(world: list[dict[str, Any]]) 
     measured = dict(evidence.measured) | {
         "gradients": {key: each for key, each in evidence.measured["gradients"].items() if not key[0].startswith("rnn")}
     }
-    verdict, said = claims.no_explosion(Evidence(evidence.results, measured, evidence.planned))
+    verdict, said = rules.no_explosion(Evidence(evidence.results, measured, evidence.planned))
     assert verdict == HOLDS
     assert "lstm" in said
     assert "; rnn" not in said
@@ -508,17 +509,17 @@ def test_a_loss_that_rises_out_of_sight_has_not_risen(world: list[dict[str, Any]
     record: Any = evidence.results["copy"]["srnn", 100][0].record
     record["curve"]["loss"][-5:] = [1e-6] * 5
     evidence.results["copy"]["srnn", 100][0].__init__(record)  # type: ignore[misc]
-    verdict, said = claims.rises_again(evidence)
+    verdict, said = rules.rises_again(evidence)
     assert verdict == FAILS
     assert "in 1 of 18 runs, and to more than 1 % of the guesser's line in 0" in said
 
 
 def test_another_run_of_a_rival_can_be_the_better_one(world: list[dict[str, Any]]) -> None:
     better = changed(world, edit("psmnist", "nnrnn, own recipe", "pmnist", value=99.0))
-    assert claims.best_at_digits(better)[0] == FAILS
+    assert rules.best_at_digits(better)[0] == FAILS
     evidence = gathered(world)
     fewer = {key: each for key, each in evidence.results["psmnist"].items() if "own" not in key[0]}
-    assert claims.best_at_digits(Evidence(dict(evidence.results) | {"psmnist": fewer}, {}, {}))[0] == HOLDS
+    assert rules.best_at_digits(Evidence(dict(evidence.results) | {"psmnist": fewer}, {}, {}))[0] == HOLDS
 
 
 def test_a_lead_at_equal_time_that_does_not_grow_refutes_nothing(world: list[dict[str, Any]]) -> None:
@@ -526,7 +527,7 @@ def test_a_lead_at_equal_time_that_does_not_grow_refutes_nothing(world: list[dic
         world,
         *(edit("psmnist", name, "bigpmnist", value=94.0, ended_by="cpu_minutes", epochs=1.0) for name in ("lstm", "gru")),
     )
-    verdict, said = claims.lead_grows(cut_there)
+    verdict, said = rules.lead_grows(cut_there)
     assert verdict == NOT_TESTED
     assert "validation accuracy at equal time" in said
 
@@ -534,7 +535,7 @@ def test_a_lead_at_equal_time_that_does_not_grow_refutes_nothing(world: list[dic
 def test_an_embedding_that_is_no_quicker_does_not_help(world: list[dict[str, Any]]) -> None:
     """Both forms solve it, one with a thousand times less of almost nothing: what counts is how soon."""
     evidence = changed(world, edit("copy", "srnn", 100, value=1e-6), edit("copy", "srnn, one-hot", 100, value=1e-9))
-    verdict, said = claims.embedding_helps(evidence)
+    verdict, said = rules.embedding_helps(evidence)
     assert verdict == IN_PART
     assert "srnn 1000 (1000) updates" in said
 
@@ -544,7 +545,7 @@ def test_a_lead_must_be_one_to_be_the_largest(world: list[dict[str, Any]]) -> No
     for name in ("lstm", "gru"):
         edit("psmnist", name, "pmnist", value=99.0)(evidence)
         edit("psmnist", name, "bigpmnist", value=97.0)(evidence)
-    assert claims.lead_grows(evidence)[0] == FAILS  # -2 points is more than -3, and no lead
+    assert rules.lead_grows(evidence)[0] == FAILS  # -2 points is more than -3, and no lead
 
 
 def test_rules_are_tried_on_the_numbers_of_the_paper() -> None:
@@ -651,15 +652,15 @@ def test_gates_that_have_learned_nothing_are_not_better(world: list[dict[str, An
     """Of two at the guesser's line one is always a little below the other."""
     low = guesser(point("copy", "gru", 2000).run)
     level = [edit("copy", "gru", 2000, value=0.95 * low), edit("copy", "urnn", 2000, value=low)]
-    assert claims.gates_copy_in_part(changed(world, *level))[0] == IN_PART
+    assert rules.gates_copy_in_part(changed(world, *level))[0] == IN_PART
     stopped = edit("copy", "gru", 2000, value=0.95 * low, ended_by="cpu_minutes", updates=200)
-    assert claims.gates_copy_in_part(changed(world, *level, stopped))[0] == NOT_TESTED
+    assert rules.gates_copy_in_part(changed(world, *level, stopped))[0] == NOT_TESTED
 
 
 def test_numbers_that_the_clock_has_ended_have_a_star_in_every_claim(world: list[dict[str, Any]]) -> None:
     rivals = [each["kind"] == "run" and each["run"]["network"]["name"] != "srnn" for each in world]
     evidence = gathered([cut(record) if rival else record for record, rival in zip(world, rivals, strict=True)])
-    for judge in (claims.gates_copy_in_part, claims.embedding_helps, claims.equal_capacity):
+    for judge in (rules.gates_copy_in_part, rules.embedding_helps, rules.equal_capacity):
         assert "*" in judge(evidence)[1]
         assert "*" not in judge(gathered(world))[1]
     scaling = next(each for each in findings(evidence) if "scaling" in each.title)

@@ -32,7 +32,6 @@ __all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "s
 ACTIVATIONS = ("relu", "tanh")
 BACKENDS = ("auto", "native", "reference", "torch")
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-_INTEGERS = (torch.uint8, torch.int32, torch.int64)
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
 
 NATIVE_ERROR = native.load_error()  # loads the library; a constant, so that a compiled graph need not ask
@@ -209,7 +208,7 @@ def _check(
 ) -> None:
     _check_rank(b, ids)
     _check_tensors(h0=h0, permutation=permutation, lengths=lengths)
-    if ids is not None and ids.dtype not in _INTEGERS:
+    if ids is not None and ids.dtype not in check.SYMBOLS:
         raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
     N, _, H = ops.shape(b, ids)
     _check_sequence(N, H, b, h0, permutation, lengths, activation)
@@ -263,7 +262,7 @@ def _check_sequence(
             continue
         if tuple(tensor.shape) != (size,):
             raise ShapeError(f"{name} must have shape ({size},); got {tuple(tensor.shape)}")
-        if tensor.dtype not in _INTEGERS[1:]:
+        if tensor.dtype not in (torch.int32, torch.int64):
             raise DtypeError(f"{name} must be int32 or int64; got {tensor.dtype}")
 
 

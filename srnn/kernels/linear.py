@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from srnn.errors import DerivativeError
-
-NAMESPACES = ("srnn", "srnn_torch")  # as in ops.py: in the second the plain code always runs
+from srnn.kernels.ops import NAMESPACES, is_differentiated
 
 
 def linear_scan(b: Tensor, a: Tensor, h0: Tensor, kind: str = "identity") -> Tensor:
@@ -24,9 +23,9 @@ def linear_scan(b: Tensor, a: Tensor, h0: Tensor, kind: str = "identity") -> Ten
 
 def operators() -> Any:
     """Those of the backend that is in use."""
-    from srnn.kernels import auto_backend, ops
+    from srnn.kernels import auto_backend
 
-    if ops.is_differentiated():
+    if is_differentiated():
         raise DerivativeError("this network has no derivatives forward or by torch.func, only by backward()")
     return torch.ops.srnn if auto_backend() == "native" else torch.ops.srnn_torch
 

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srnn.kernels.linear import NAMESPACES, operators, refuse
+from srnn.kernels.linear import operators, refuse
+from srnn.kernels.ops import NAMESPACES
 
 EPSILON = 1e-5  # as in csrc/modrelu_scan.cpp
 

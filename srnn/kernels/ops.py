@@ -104,10 +104,22 @@ class Fakes:
         return *grads, grad_n.new_empty(grad_n.shape)
 
 
-def _register_derivatives(namespace: str) -> None:
-    """How autograd goes through the operators: each derivative is again an operator with a derivative."""
-    ops = getattr(torch.ops, namespace)
+class Derivatives:
+    """How autograd goes through the operators of a namespace: each derivative is again an operator with a derivative."""
 
+    def __init__(self, namespace: str) -> None:
+        self.ops = getattr(torch.ops, namespace)
+        for name, backward, setup in (
+            ("shuffle_scan", self.scan_backward, self.scan_setup),
+            ("shuffle_scan_final", self.scan_backward, self.scan_setup),
+            ("shuffle_scan_backward", self.backward_backward, self.backward_setup),
+            ("shuffle_scan_tangent", self.tangent_backward, self.tangent_setup),
+            ("gated_scan", self.gated_backward, self.gated_setup),
+            ("gated_scan_final", self.gated_backward, self.gated_setup),
+        ):
+            torch.library.register_autograd(f"{namespace}::{name}", backward, setup_context=setup)
+
+    @staticmethod
     def keep(ctx: Any, output: tuple[Tensor, ...], *rest: Any) -> None:
         """Saves what the derivative of a scan needs: bits or last zeros, or the states if there are no such (tanh)."""
         kept = output[0] if len(output) == 3 and rest[-1] == "tanh" else output[-1]
@@ -116,6 +128,7 @@ def _register_derivatives(namespace: str) -> None:
         *tensors, ctx.reverse, _ = rest
         ctx.save_for_backward(kept, _like(output[-2]), *tensors)
 
+    @staticmethod
     def incoming(grads: tuple[Maybe, ...], like_n: Tensor) -> tuple[Maybe, Tensor] | None:
         """The gradients by output and h_n, the latter zeros if only the former came; None if none came."""
         grad, grad_n = grads[:2] if len(grads) == 3 else (None, grads[0])
@@ -123,61 +136,61 @@ def _register_derivatives(namespace: str) -> None:
             return None
         return grad, torch.zeros_like(like_n) if grad_n is None else grad_n
 
-    def scan_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    def scan_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         b, _, ids, permutation, lengths, reverse, *activation = inputs
         ctx.others = len(inputs) - 2
-        keep(ctx, output, _like(b), ids, permutation, lengths, reverse, *activation or [None])
+        self.keep(ctx, output, _like(b), ids, permutation, lengths, reverse, *activation or [None])
 
-    def scan_backward(ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+    def scan_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
         kept, like_n, like, *sequence = ctx.saved_tensors
-        if (given := incoming(grads, like_n)) is None:
+        if (given := self.incoming(grads, like_n)) is None:
             return (None,) * (ctx.others + 2)
-        db, dh0 = ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
+        db, dh0 = self.ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
         return db, dh0, *[None] * ctx.others
 
-    def backward_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    def backward_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         grad, grad_n, kept, _, ids, permutation, lengths, ctx.reverse = inputs
         again = (grad, grad_n) if kept.is_floating_point() else (None, None)
         ctx.save_for_backward(kept, ids, permutation, lengths, *again)
         ctx.has_grad = grad is not None
 
-    def backward_backward(ctx: Any, v: Tensor, v0: Tensor) -> tuple[Maybe, ...]:
+    def backward_backward(self, ctx: Any, v: Tensor, v0: Tensor) -> tuple[Maybe, ...]:
         kept, *sequence, grad, grad_n = ctx.saved_tensors
-        s, s_n = ops.shuffle_scan_tangent(v, v0, kept, *sequence, ctx.reverse)
-        return s if ctx.has_grad else None, s_n, slope_gradient(kept, s, grad, grad_n, sequence, ctx.reverse), *[None] * 5
+        s, s_n = self.ops.shuffle_scan_tangent(v, v0, kept, *sequence, ctx.reverse)
+        return s if ctx.has_grad else None, s_n, self.slope_gradient(kept, s, grad, grad_n, sequence, ctx.reverse), *[None] * 5
 
-    def tangent_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    def tangent_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         v, v0, kept, ids, permutation, lengths, ctx.reverse = inputs
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(kept, _like(v0), _like(v), ids, permutation, lengths, output[0])
 
-    def tangent_backward(ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+    def tangent_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
         kept, like_n, like, *sequence, s = ctx.saved_tensors
         if kept.dtype == torch.int32:
             grads = (None, grads[1])
-        if (given := incoming((*grads, None), like_n)) is None:
+        if (given := self.incoming((*grads, None), like_n)) is None:
             return (None,) * 7
-        dv, dv0 = ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
-        return dv, dv0, slope_gradient(kept, s, *given, sequence, ctx.reverse), *[None] * 4
+        dv, dv0 = self.ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
+        return dv, dv0, self.slope_gradient(kept, s, *given, sequence, ctx.reverse), *[None] * 4
 
     def slope_gradient(
-        kept: Tensor, s: Tensor, grad: Maybe, grad_n: Tensor, sequence: list[Maybe], reverse: bool
+        self, kept: Tensor, s: Tensor, grad: Maybe, grad_n: Tensor, sequence: list[Maybe], reverse: bool
     ) -> Tensor | None:
         """By the states of tanh, slope a = 1 - h^2: with s = a (P s + v) and d = a (g + P^T d) it is -2 h (s/a) (d/a)."""
         if not kept.is_floating_point():
             return None  # the slopes of ReLU do not change
-        d, _ = ops.shuffle_scan_backward(grad, grad_n, kept, kept, None, *sequence[1:], reverse)
+        d, _ = self.ops.shuffle_scan_backward(grad, grad_n, kept, kept, None, *sequence[1:], reverse)
         slope = 1 - kept * kept
         return torch.where(slope > 0, -2 * kept * (s / slope) * (d / slope), 0)
 
-    def gated_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    def gated_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         *tensors, _, permutation, lengths, reverse = inputs[:10]
         ctx.others = len(inputs) - 7
-        keep(ctx, output, *tensors, permutation, lengths, reverse, *inputs[10:] or [None])
+        self.keep(ctx, output, *tensors, permutation, lengths, reverse, *inputs[10:] or [None])
 
-    def gated_backward(ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+    def gated_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
         kept, like_n, *inputs, permutation, lengths = ctx.saved_tensors
-        if (given := incoming(grads, like_n)) is None:
+        if (given := self.incoming(grads, like_n)) is None:
             return (None,) * (ctx.others + 7)
         wants = list(ctx.needs_input_grad[:6])
         wants[3] = wants[3] and inputs[4] is not None  # without a gate, x is not in b
@@ -187,24 +200,14 @@ def _register_derivatives(namespace: str) -> None:
             # By aliases, since one input may have been made of another: z is f(x), and its way is not to be counted here.
             inputs = [None if t is None else t.view_as(t) for t in inputs]
             b = fallback.input_drive(*inputs)
-            db, dh0 = ops.shuffle_scan_backward(*given, kept, _like(b.detach()), None, *sequence)
+            db, dh0 = self.ops.shuffle_scan_backward(*given, kept, _like(b.detach()), None, *sequence)
             targets = [t for t, want in zip(inputs, wants, strict=True) if want]
             each = iter(torch.autograd.grad(b, targets, db, create_graph=True) if targets else ())
             found = [next(each) if want else None for want in wants]
         else:
             needs = [int(n) for n in (wants[0], wants[1] or wants[2], wants[3], wants[4] or wants[5])]
-            *found, dh0 = ops.gated_scan_backward(*given, kept, *inputs, *sequence, needs)
+            *found, dh0 = self.ops.gated_scan_backward(*given, kept, *inputs, *sequence, needs)
         return *[g if want else None for g, want in zip(found, wants, strict=True)], dh0, *[None] * ctx.others
-
-    for name, backward, setup in (
-        ("shuffle_scan", scan_backward, scan_setup),
-        ("shuffle_scan_final", scan_backward, scan_setup),
-        ("shuffle_scan_backward", backward_backward, backward_setup),
-        ("shuffle_scan_tangent", tangent_backward, tangent_setup),
-        ("gated_scan", gated_backward, gated_setup),
-        ("gated_scan_final", gated_backward, gated_setup),
-    ):
-        torch.library.register_autograd(f"{namespace}::{name}", backward, setup_context=setup)
 
 
 for _namespace in NAMESPACES:
@@ -212,4 +215,4 @@ for _namespace in NAMESPACES:
         torch.library.define(f"{_namespace}::{_name}", _schema)
         torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", getattr(fallback, _name))
         torch.library.register_fake(f"{_namespace}::{_name}", getattr(Fakes, _name))
-    _register_derivatives(_namespace)
+    Derivatives(_namespace)

@@ -1,7 +1,7 @@
 """`srnn report`: records -> one self-contained HTML page; figures also as SVG and PDF, tables as CSV, Markdown and LaTeX.
 
 evidence.py         what was run at each point, and how far it may be compared
-claims.py           the claims of the paper, and the rules of their verdicts
+claims.py, rules.py     the claims of the paper, and the rules of their verdicts
 findings.py         what we found about the published experiments
 tables.py, table.py     ours beside the paper's
 figures.py          the same as figures

@@ -8,8 +8,8 @@ import numpy
 
 from srnn.paper import RIVALS, SIZES, Exhibit
 from srnn.plot import Figure, Line, Panel
-from srnn.report.claims import NEAREST
 from srnn.report.evidence import CUT, Evidence, Result, mean
+from srnn.report.rules import NEAREST
 from srnn.report.tables import PRINTED, SHORT, TIMED
 
 SHOWN = ("srnn", *RIVALS)

@@ -389,7 +389,7 @@ Sequence from(const Sequence& s, int64_t n0, int64_t count) {
 void run_gated(const Drive& drive, const Forward& whole, Type type) {
   const Kernels kernels = kernels_for(type);
   const Sequence& s = whole.sequence;
-  const int64_t row = s.H * bytes_of(type), words = (s.H + kLanes - 1) / kLanes * 8;
+  const int64_t row = s.H * bytes_of(type), bits_row = (s.H + kLanes - 1) / kLanes * 8;
   for (int64_t n0 = 0; n0 < s.N; n0 += drive.chunk) {
     const int64_t count = std::min(drive.chunk, s.N - n0);
     Forward f = whole;
@@ -398,7 +398,7 @@ void run_gated(const Drive& drive, const Forward& whole, Type type) {
     f.h0 = shifted(f.h0, n0 * row);
     f.h_n = shifted(f.h_n, n0 * row);
     f.output = shifted(f.output, n0 * s.T * row);
-    f.bits = shifted(f.bits, n0 * s.T * words);
+    f.bits = shifted(f.bits, n0 * s.T * bits_row);
     f.last_zero = shifted(f.last_zero, n0 * s.H * int64_t{sizeof(int32_t)});
     parallel(count, [&](int64_t a, int64_t b) { kernels.forward(f, a, b); });
   }
@@ -505,7 +505,7 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
   whole.grad_n = data(grad_n);
   set_kept(whole, kept);
   whole.dh0 = data(dh0);
-  const int64_t row = s.H * bytes_of(type), words = (s.H + kLanes - 1) / kLanes * 8;
+  const int64_t row = s.H * bytes_of(type), bits_row = (s.H + kLanes - 1) / kLanes * 8;
   for (int64_t n0 = 0; n0 < s.N; n0 += drive.chunk) {
     const int64_t count = std::min(drive.chunk, s.N - n0), steps = count * s.T;
     Backward f = whole;
@@ -516,7 +516,7 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
     f.gate.weight_sum = data(g_map.weight_rows);
     f.grad = shifted(f.grad, n0 * f.grad_stride_n * bytes_of(type));
     f.grad_n = shifted(f.grad_n, n0 * row);
-    f.bits = shifted(f.bits, n0 * s.T * words);
+    f.bits = shifted(f.bits, n0 * s.T * bits_row);
     f.states = shifted(f.states, n0 * s.T * row);
     f.last_zero = shifted(f.last_zero, n0 * s.H * int64_t{sizeof(int32_t)});
     f.dh0 = shifted(f.dh0, n0 * row);

@@ -51,7 +51,7 @@ struct Forward {
   bool tanh;
   const void* h0;   // [N, H]
   void* output;     // [N, T, H], null: only the last state
-  uint8_t* bits;    // [N, T, words of 64 units], null for tanh or last state
+  uint8_t* bits;    // [N, T, groups of 64 units], null for tanh or last state
   void* h_n;        // [N, H]
   int32_t* last_zero;  // [N, H], with the last state only
 };

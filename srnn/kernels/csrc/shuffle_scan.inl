@@ -26,7 +26,7 @@ typedef uint8_t bytes8 __attribute__((vector_size(8)));
 typedef uint16_t half8 __attribute__((vector_size(16)));
 typedef _Float16 float16x8 __attribute__((vector_size(16)));
 typedef Wide<float>::vec float8;
-typedef Wide<float>::bitsvec uint8x32;
+typedef Wide<float>::bitsvec uint32x8;
 
 struct bf16 { uint16_t x; };
 struct f16 { uint16_t x; };
@@ -49,7 +49,7 @@ template <class V, class P> INLINE void write(P* p, V v) { __builtin_memcpy(p, &
 INLINE float8 load(const float* p) { return read<float8>(p); }
 INLINE Wide<double>::vec load(const double* p) { return read<Wide<double>::vec>(p); }
 INLINE float8 load(const bf16* p) {
-  uint8x32 wide = __builtin_convertvector(read<half8>(p), uint8x32) << 16;
+  uint32x8 wide = __builtin_convertvector(read<half8>(p), uint32x8) << 16;
   return (float8)wide;
 }
 INLINE float8 load(const f16* p) { return __builtin_convertvector(read<float16x8>(p), float8); }
@@ -57,9 +57,9 @@ INLINE float8 load(const f16* p) { return __builtin_convertvector(read<float16x8
 INLINE void store(float* p, float8 v) { write(p, v); }
 INLINE void store(double* p, Wide<double>::vec v) { write(p, v); }
 INLINE void store(bf16* p, float8 v) {
-  uint8x32 u = (uint8x32)v;
-  uint8x32 rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  uint8x32 nan = (uint8x32)(v != v);
+  uint32x8 u = (uint32x8)v;
+  uint32x8 rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+  uint32x8 nan = (uint32x8)(v != v);
   write(p, __builtin_convertvector((rounded & ~nan) | (nan & 0x7fc0), half8));
 }
 INLINE void store(f16* p, float8 v) { write(p, __builtin_convertvector(v, float16x8)); }
@@ -134,7 +134,7 @@ INLINE float8 sigmoid(float8 x) {
   p = fma(p, f, float8{} + 1.6666665e-1f);
   p = fma(p, f, float8{} + 5.0000001e-1f);
   p = fma(p * f, f, f + 1.0f);
-  const uint8x32 scale = ((uint8x32)n - 0x4b400000u + 127u) << 23;
+  const uint32x8 scale = ((uint32x8)n - 0x4b400000u + 127u) << 23;
   return 1.0f / fma(p, (float8)scale, float8{} + 1.0f);
 }
 INLINE Wide<double>::vec sigmoid(Wide<double>::vec x) {
@@ -256,7 +256,7 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
   typedef typename Wide<S>::mask mask;
   typedef typename Wide<S>::integer integer;
   const Sequence& s = f.sequence;
-  const int64_t H = s.H, words = (H + kLanes - 1) / kLanes, size = Row<S>::size(H);
+  const int64_t H = s.H, groups = (H + kLanes - 1) / kLanes, size = Row<S>::size(H);
   Scratch<S> state_memory(2 * size);
   Scratch<integer> zero_memory(final ? 2 * size : 0);
   Row<S> old(state_memory.memory), now(state_memory.memory + size);
@@ -274,7 +274,7 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
       const int64_t t = s.reverse ? length - k : k - 1;
       T* out = final ? nullptr : static_cast<T*>(f.output) + (n * s.T + t) * H;
       source.start(f, n, t);
-      for (int64_t g = 0; g < words; ++g) {
+      for (int64_t g = 0; g < groups; ++g) {
         const int64_t i = g * kLanes, w = H - i < kLanes ? H - i : kLanes;
         const S* h = taken(old.at, i, w, s.link, s.source, taken_h);
         const integer* z = final ? taken(old_zero.at, i, w, s.link, s.source, taken_zero) : nullptr;
@@ -302,7 +302,7 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
         if (!final && !tanh) {
           if (w != kLanes) for (int l = 0; l < 8; ++l) for (int j = 0; j < 8; ++j)
             if (8 * j + l >= w) dead_bits[l] |= (integer)(1 << j);
-          write(f.bits + ((n * s.T + t) * words + g) * 8, __builtin_convertvector(~dead_bits, bytes8));
+          write(f.bits + ((n * s.T + t) * groups + g) * 8, __builtin_convertvector(~dead_bits, bytes8));
         }
       }
       now.close(H);
@@ -320,7 +320,7 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
     if (final) for (int64_t i = 0; i < H; ++i) f.last_zero[n * H + i] = (int32_t)old_zero.at[i];
     if (!final && length < s.T) {
       __builtin_memset(static_cast<T*>(f.output) + (n * s.T + length) * H, 0, (s.T - length) * H * sizeof(T));
-      if (!tanh) __builtin_memset(f.bits + (n * s.T + length) * words * 8, 0, (s.T - length) * words * 8);
+      if (!tanh) __builtin_memset(f.bits + (n * s.T + length) * groups * 8, 0, (s.T - length) * groups * 8);
     }
   }
 }
@@ -345,7 +345,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
   typedef typename Wide<S>::mask mask;
   typedef typename Wide<S>::integer integer;
   const Sequence& s = f.sequence;
-  const int64_t H = s.H, words = (H + kLanes - 1) / kLanes, size = Row<S>::size(H);
+  const int64_t H = s.H, groups = (H + kLanes - 1) / kLanes, size = Row<S>::size(H);
   Scratch<S> state_memory(2 * size);
   Scratch<integer> zero_memory(kept == Kept::last_zero ? 2 * size : 0);
   constexpr bool few = sink == Sink::few, gated = few || sink == Sink::gate;
@@ -371,7 +371,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
       T* db = sink == Sink::dense ? static_cast<T*>(f.db) + (n * s.T + t) * H : nullptr;
       S* row = sink == Sink::table ? static_cast<S*>(f.table) + f.ids[n * s.T + t] * f.table_stride : nullptr;
       if (gated) gate.start(f, n, t);
-      for (int64_t g = 0; g < words; ++g) {
+      for (int64_t g = 0; g < groups; ++g) {
         const int64_t i = g * kLanes, w = H - i < kLanes ? H - i : kLanes;
         const S* e = taken(later.at, i, w, link, s.destination, taken_d);
         const integer* z = nullptr;
@@ -384,7 +384,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
           if (w != kLanes) h = padded(h, w, state_tail);
         }
         if (kept == Kept::bits)
-          alive_bits = __builtin_convertvector(read<bytes8>(f.bits + ((n * s.T + t) * words + g) * 8), mask);
+          alive_bits = __builtin_convertvector(read<bytes8>(f.bits + ((n * s.T + t) * groups + g) * 8), mask);
         if (gated) gate.group(i, w);
         if (grad) prefetch(grad + i, ahead);
         #pragma GCC unroll 8
