@@ -89,6 +89,7 @@ SETTINGS: tuple[Setting, ...] = (
     replace(COPY, key="copy-layer", title="- layer alone", part="layer", floors={"rnn": 20, "gru": 55}),
     Setting("adding", "adding T 300", adding, 300, 1, features=2, floors={"rnn": 3.2, "gru": 10}),
     PMNIST,
+    replace(PMNIST, key="pmnist-real", title="- pixels as real inputs", draw=real_images, symbols=0, floors={}),
     SPEECH,
     replace(SPEECH, key="speech-1024", title="speech T 151, H 1024", H=1024, mlp=(32, 32, 32), floors={"rnn": 3.5, "gru": 10}),
 )

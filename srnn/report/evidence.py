@@ -80,6 +80,11 @@ class Result:
         return [(step, seconds, value) for step, seconds, value in rows if value is not None]
 
     @property
+    def is_solved(self) -> bool:
+        """Whether it has come below a tenth of the guesser's line."""
+        return self.value is not None and self.value < self.guesser / 10
+
+    @property
     def is_fair(self) -> bool:
         """Whether more updates would not have helped: it had all, or a quarter of them and the last third was for nothing."""
         if self.is_whole:
