@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from srnn import plot, records, report
 from srnn.cli import app
 from srnn.display import number
 from srnn.errors import RecordError, StorageError
-from srnn.paper import EXHIBITS, RIVALS, Exhibit, Measurement, Plan, Point
+from srnn.paper import DELAYS, EXHIBITS, LENGTHS, RIVALS, SIZES, Exhibit, Measurement, Plan, Point
 from srnn.plot import Figure, Line, Panel
 from srnn.recipes import make_run
 from srnn.report import claims, rules
@@ -213,81 +214,596 @@ def test_without_records_nothing_is_tested() -> None:
 Change = Callable[[Evidence], None]
 
 
-def edit(exhibit: str, line: str, x: Any, **fields: Any) -> Change:
-    """Sets fields of the records of a point; `value` is the number that is reported, with a curve that ends there."""
+def changed(world: list[dict[str, Any]], *changes: Change) -> Evidence:
+    evidence = gathered(copy.deepcopy(world))
+    for change in changes:
+        change(evidence)
+    return evidence
+
+
+def chosen(evidence: Evidence, exhibit: str, line: Any, x: Any, seed: int | None) -> Iterator[Result]:
+    """The results at a point, or at those of several lines and places; of all seeds, or of one."""
+    lines, places = (each if isinstance(each, tuple) else (each,) for each in (line, x))
+    for key in product(lines, places):
+        yield from (each for each in evidence.results[exhibit][key] if seed in (None, each.seed))
+
+
+def edit(exhibit: str, line: Any, x: Any, seed: int | None = None, **fields: Any) -> Change:
+    """Sets fields of records; some have a meaning of their own.
+
+    value   the number that is reported, with a curve that is there at once
+    share   the same as a share of the guesser's line
+    at      the update at which such a curve begins
+    losses  a curve, in shares of that line
+    run     settings
+    """
 
     def change(evidence: Evidence) -> None:
-        for result in evidence.results[exhibit][line, x]:
+        for result in chosen(evidence, exhibit, line, x, seed):
             record: Any = result.record
-            for name, value in fields.items():
-                if name == "value":
+            for name, given in fields.items():
+                if name in ("value", "share"):
+                    value = given * record["guesser"] if name == "share" else given
                     record["training"] |= {"lowest": value, "final": value}
                     record["result"] = record["result"] and record["result"] | {"value": value}
-                    for column in ("loss", "evaluation_score", "evaluation_loss"):
-                        if column in record["curve"]:
-                            record["curve"][column] = [value] * 20
+                    for column in {"loss", "evaluation_score", "evaluation_loss"} & record["curve"].keys():
+                        record["curve"][column] = [value] * 20
+                elif name == "at":
+                    record["curve"]["step"] = [given + k for k in range(20)]
+                elif name == "losses":
+                    record["curve"]["loss"] = [each * record["guesser"] for each in given]
+                elif name == "run":
+                    record["run"] |= given
                 else:
-                    record[name] = value
+                    record[name] = given
             result.__init__(record)  # type: ignore[misc]
 
     return change
 
 
-def tell(exhibit: str, line: str, x: Any, **parts: Any) -> Change:
-    """Sets parts of what was measured at a point."""
+def stop(exhibit: str, line: Any, x: Any, share: float, seed: int | None = None) -> Change:
+    """Ends runs by the clock at a share of their way."""
 
     def change(evidence: Evidence) -> None:
-        evidence.measured[exhibit][line, x]["found"].update(parts)
+        for result in chosen(evidence, exhibit, line, x, seed):
+            result.__init__(cut(result.record, share))  # type: ignore[misc]
 
     return change
+
+
+def again(exhibit: str, line: str, x: Any) -> Change:
+    """A second seed, which does as the first."""
+
+    def change(evidence: Evidence) -> None:
+        every: Any = evidence.results[exhibit][line, x]
+        record = copy.deepcopy(every[0].record)
+        record["run"]["seed"] = 1
+        every.append(Result(record))
+
+    return change
+
+
+def forget(exhibit: str, line: str, x: Any) -> Change:
+    """Takes the last seed away."""
+    return lambda evidence: evidence.results[exhibit][line, x].pop()  # type: ignore[attr-defined]
+
+
+def tell(exhibit: str, line: str, x: Any, **parts: Any) -> Change:
+    """Sets parts of what was measured at a point."""
+    return lambda evidence: evidence.measured[exhibit][line, x]["found"].update(parts)
 
 
 def phase(task: str, name: str, **numbers: float) -> Change:
     return lambda evidence: evidence.found("hiddenstate", "srnn", task)["phases"][name].update(numbers)
 
 
-# For every claim something that, had it been found, takes the claim away, and what is left of it.
-AGAINST: dict[int, tuple[str, list[Change]]] = {
-    1: (IN_PART, [edit("copy", "srnn", 100, status="diverged")]),
-    2: (IN_PART, [tell("gradients", "srnn on adding, untrained", 2000, norm=[[1e-6] + [1.0] * 9])]),
-    3: (IN_PART, [tell("gradients", "units on pmnist, trained", "pmnist", newborn=[[1.0] * 201])]),
-    4: (FAILS, [tell("timecomplexity", "srnn", "units", exponent=1.9)]),
-    5: (IN_PART, [edit("copy", "gru", 200, value=1e-9)]),
-    6: (FAILS, [edit("copy", "srnn", T, value=1e-9) for T in (100, 200, 300, 500, 1000, 2000)]),
-    7: (IN_PART, [edit("copy", "urnn", 2000, value=1e-9)]),
-    8: (IN_PART, [edit("copy", "gru, one-hot", 200, value=1e-9)]),
-    9: (IN_PART, [edit("adding", "lstm", 200, value=1e-9)]),
-    10: (IN_PART, [edit("copy", "nnrnn", 500, value=1e-9)]),
-    11: (FAILS, [edit("psmnist", "rnn", "pmnist", value=91.0)]),
-    12: (FAILS, [edit("psmnist", "gru", "pmnist", value=99.0)]),
-    13: (FAILS, [edit("psmnist", "gru", "bigpmnist", value=94.0)]),
-    14: (FAILS, [edit("pmnistablation", "512 units, width 64", 2, value=90.0)]),
-    15: (FAILS, [edit("pmnistablation", "1024 units, width 32, no gate", 3, value=99.0)]),
-    16: (IN_PART, [edit("timit", "gru", 256, value=1.0)]),
-    17: (FAILS, [edit("timit", "nru", 1024, parameters=2900)]),
-    18: (
+def times(task: str, **numbers: float) -> Change:
+    return lambda evidence: evidence.found("runtime", "Table 4", task)["times_srnn"].update(numbers)
+
+
+def parameters(**numbers: int) -> Change:
+    return lambda evidence: evidence.found("runtime", "Table 4", "adding")["parameters"].update(numbers)
+
+
+def cut(record: Mapping[str, Any], share: float = 0.1) -> dict[str, Any]:
+    """A run as the clock would have left it at a share of its way."""
+    whole: dict[str, Any] = copy.deepcopy(dict(record))
+    keep = max(1, round(20 * share))
+    curve = {name: values[:keep] for name, values in whole["curve"].items()}
+    last = curve.get("evaluation_score", curve["loss"])[-1]
+    whole |= {"ended_by": "cpu_minutes", "updates": curve["step"][-1], "curve": curve, "cpu_seconds": curve["cpu_seconds"][-1]}
+    whole["epochs"] = share * whole["epochs"] if whole["epochs"] else None
+    whole["training"] = whole["training"] | {"lowest": last, "final": last}
+    whole["result"] = whole["result"] and whole["result"] | {"value": last}
+    return whole
+
+
+def is_rival(record: dict[str, Any]) -> bool:
+    return record["kind"] == "run" and record["run"]["network"]["name"] != "srnn"
+
+
+def left(ten: float, hundred: float) -> list[float]:
+    """Newborn units that are left after k steps; after 10 and 100 as multiples of the paper's estimate."""
+    return [ten / 11] * 100 + [hundred / 101] * 101
+
+
+def norms(*first: float) -> list[list[float]]:
+    """Of gradients, by seed: the first of a sequence, beside a last one of 1."""
+    return [[each] + [1.0] * 9 for each in first]
+
+
+def depths(sizes: tuple[int, ...], *values: float) -> list[Change]:
+    """Errors on TIMIT with one, two and three layers in f_r of either width."""
+    lines = tuple(f"{H} units, width {width}" for H in sizes for width in (8, 32))
+    return [edit("timitablation", lines, depth, value=value) for depth, value in enumerate(values, 1)]
+
+
+def case(claim: int, verdict: str, words: str, *changes: Change) -> Any:
+    return pytest.param(claim, verdict, changes, id=f"{claim}, {words}")
+
+
+LOST: dict[str, Any] = {"status": "diverged"}
+CLOCK: dict[str, Any] = {"ended_by": "cpu_minutes", "epochs": 1.0}  # with all of the time, and little of the way
+NO_CURVE: dict[str, Any] = {"step": [], "cpu_seconds": [], "loss": []}
+STATES = ("untrained", "trained")
+GRADIENTS, UNITS = ("gradients", "srnn on adding, trained", 1000), ("gradients", "units on copy, untrained", "copy")
+UNITS_OF = [("gradients", f"units on {task}, {state}", task) for task in ("adding", "copy", "pmnist") for state in STATES]
+COST = ("timecomplexity", "srnn", "units")
+GRU, ONE_HOT = ("copy", "gru", 200), ("copy", "gru, one-hot", 200)
+NEAR, FAR = ("copy", "nnrnn", 200), ("copy", "nnrnn", 500)
+RNN, OURS, BIG_GRU = ("psmnist", "rnn", "pmnist"), ("psmnist", "srnn", "pmnist"), ("psmnist", "gru", "bigpmnist")
+GATED, BARE = ("pmnistablation", "1024 units, width 32", 3), ("pmnistablation", "1024 units, width 32, no gate", 3)
+SMALL = ("pmnistablation", ("512 units, width 32", "512 units, width 64"), (1, 2, 3))
+NARROW, WIDE = (("timitablation", tuple(f"{H} units, width {width}" for H in SIZES), (1, 2, 3)) for width in (8, 32))
+SPEECH = [*product(("lstm", "gru"), SIZES[:4]), *product(["urnn"], SIZES[:3]), *rules.NEAREST]
+BANDS = ("before the markers", "between them", "after them")
+THIRDS = ("first third", "second third", "last third")
+CROPS = ("srnn, 8x8", "srnn, 16x16")
+TASKS = ("copy", "adding", "pmnist", "speech")
+NEVER = tuple(f"{name}, {crop}" for name in rules.MEMORISERS for crop in ("8x8", "16x16"))
+LABELS, GRU_LABELS = ("randomlabels", "srnn, 8x8", 100), ("randomlabels", "gru, 8x8", 100)
+
+# What becomes of a claim when this, and nothing else, is otherwise than in the world where the paper is right.
+CASES = [
+    case(1, IN_PART, "one of 50 runs diverges", edit("randomlabels", "srnn, 8x8", 1000, **LOST)),
+    case(1, IN_PART, "four diverge", edit("timit", "srnn, predict", SIZES[:4], **LOST)),
+    case(
+        1,
         FAILS,
-        [edit("timitablation", f"{H} units, width 8", depth, value=99.0) for H in (128, 256, 512) for depth in (1, 2, 3)],
+        "five diverge",
+        edit("copy", "srnn", 2000, seed=1, **LOST),
+        edit("adding", "srnn", 1500, **LOST),
+        edit("psmnist", "srnn", "bigpmnist", **LOST),
+        edit("timit", "srnn", 2048, **LOST),
+        edit("randomlabels", "srnn, 16x16", 10_000, **LOST),
     ),
-    19: (FAILS, [edit("timitablation", "2048 units, width 32", 3, value=99.0)]),
-    20: (IN_PART, [phase("adding", "between them", change=0.4)]),
-    21: (FAILS, [phase("copy", "delay", change=0.3, drift=0.9)]),
-    22: (IN_PART, [phase("pmnist", "last third", drift=0.4)]),
-    23: (IN_PART, [tell("hiddenstate", "srnn", "adding", dropped=0.15)]),
-    24: (IN_PART, [edit("randomlabels", "srnn, 16x16", 10_000, value=50.0)]),
-    25: (IN_PART, [edit("randomlabels", "srnn, 8x8", 100, value=50.0)]),
-    26: (IN_PART, [tell("runtime", "Table 4", "copy", times_srnn=dict.fromkeys(rules.TIMED, 0.9))]),
-    27: (FAILS, [tell("runtime", "Table 4", "adding", parameters=dict.fromkeys(rules.TIMED, 400) | {"srnn": 5000})]),
-}
+    case(1, NOT_TESTED, "one was clipped by norm", edit("copy", "srnn", 100, seed=2, run={"clip": 1.0})),
+    case(1, NOT_TESTED, "one was clipped by value", edit("timit", "srnn", 128, run={"clip_value": 1.0})),
+    case(2, HOLDS, "hardly vanishing", tell(*GRADIENTS, norm=norms(1.1e-3))),
+    case(2, IN_PART, "vanishing", tell(*GRADIENTS, norm=norms(0.9e-3))),
+    case(2, HOLDS, "hardly exploding", tell(*GRADIENTS, norm=norms(9.0))),
+    *(
+        case(2, IN_PART, f"exploding {state} at {T}", tell("gradients", f"srnn on adding, {state}", T, norm=norms(11.0)))
+        for state, T in product(STATES, (200, 1000, 2000))
+    ),
+    case(2, HOLDS, "exploding with one seed of three", tell(*GRADIENTS, norm=norms(99.0, 1.0, 1.0))),
+    case(2, IN_PART, "exploding with two", tell(*GRADIENTS, norm=norms(1.0, 99.0, 99.0))),
+    case(2, HOLDS, "those of GRU exploding", tell("gradients", "gru on adding, trained", 1000, norm=norms(99.0))),
+    case(
+        2,
+        FAILS,
+        "exploding everywhere",
+        *(tell("gradients", f"srnn on adding, {state}", T, norm=norms(99.0)) for state in STATES for T in (200, 1000, 2000)),
+    ),
+    case(3, HOLDS, "almost twice and half as many left", tell(*UNITS, newborn=[left(1.9, 0.55)])),
+    case(3, HOLDS, "almost half and twice as many left", tell(*UNITS, newborn=[left(0.55, 1.9)])),
+    *(case(3, IN_PART, f"more {each[1]}", tell(*each, newborn=[left(2.1, 1)])) for each in UNITS_OF),
+    case(3, IN_PART, "more after 100", tell(*UNITS, newborn=[left(1, 2.1)])),
+    case(3, IN_PART, "fewer after 10", tell(*UNITS, newborn=[left(0.45, 1)])),
+    case(3, IN_PART, "fewer after 100", tell(*UNITS, newborn=[left(1, 0.45)])),
+    case(3, HOLDS, "seeds that differ", tell(*UNITS, newborn=[left(0.1, 1.9), left(1.9, 0.1)])),
+    case(3, FAILS, "more everywhere", *(tell(*each, newborn=[left(3, 3)]) for each in UNITS_OF)),
+    case(3, NOT_TESTED, "followed for 99 steps", tell(*UNITS, k=list(range(100)))),
+    case(3, HOLDS, "followed for 100", tell(*UNITS, k=list(range(101)))),
+    case(4, HOLDS, "an interval below the level", tell(*COST, exponent=1.1, margin=0.09)),
+    case(4, NOT_TESTED, "one around it", tell(*COST, exponent=1.1, margin=0.11)),
+    case(4, NOT_TESTED, "one around it, and mostly above", tell(*COST, exponent=1.3, margin=0.11)),
+    case(4, FAILS, "one above it", tell(*COST, exponent=1.3, margin=0.09)),
+    case(4, HOLDS, "GRU linear too", tell("timecomplexity", "gru", "units", exponent=0.9)),
+    case(5, HOLDS, "SRNN just copies", edit("copy", "srnn", 500, share=0.09, at=1000)),
+    case(5, NOT_TESTED, "one seed was not run", forget("copy", "srnn", 500)),
+    case(5, HOLDS, "one seed of SRNN fails", edit("copy", "srnn", 500, seed=1234, share=0.11)),
+    case(5, IN_PART, "two fail", *(edit("copy", "srnn", 500, seed=seed, share=0.11) for seed in (1, 2))),
+    case(5, FAILS, "one diverges", edit("copy", "srnn", 500, seed=1, **LOST)),
+    case(5, FAILS, "all fail everywhere", edit("copy", "srnn", DELAYS, share=0.11)),
+    case(5, HOLDS, "all fail at 100 only", edit("copy", "srnn", 100, share=0.11)),
+    case(5, HOLDS, "a rival copies with twice the updates", edit(*GRU, share=0.09, at=4000)),
+    case(5, IN_PART, "a rival copies with fewer", edit(*GRU, share=0.09, at=3999)),
+    case(5, IN_PART, "another seed of a rival does", edit(*FAR, seed=1, share=0.09, at=100)),
+    case(5, HOLDS, "a rival almost copies", edit(*GRU, share=0.11)),
+    case(5, HOLDS, "a rival is stopped after twice the updates", stop(*GRU, 0.2)),
+    case(5, AT_EQUAL_TIME, "a rival is stopped before", stop(*GRU, 0.15)),
+    case(5, NOT_TESTED, "and had less time than SRNN took", stop(*GRU, 0.15), edit(*GRU, cpu_seconds=9.0)),
+    case(5, IN_PART, "a rival copies without an embedding", edit(*ONE_HOT, share=0.09, at=3999)),
+    case(5, HOLDS, "a rival almost copies without one", edit(*ONE_HOT, share=0.11)),
+    case(5, HOLDS, "so, with twice the updates", edit(*ONE_HOT, share=0.09, at=4000)),
+    case(5, IN_PART, "a rival copies with one", edit("copy", "urnn, embedding", 200, share=0.09, at=3999)),
+    case(5, IN_PART, "by its own recipe, of half the batch", edit("copy", "nnrnn, own recipe", 200, share=0.09, at=7999)),
+    case(5, HOLDS, "so, with twice the sequences", edit("copy", "nnrnn, own recipe", 200, share=0.09, at=8000)),
+    *(
+        case(
+            6,
+            verdict,
+            f"the loss of one run rises from {low} to {high} of the line",
+            edit("copy", "srnn", DELAYS, value=1e-9),
+            edit("copy", "srnn", 500, seed=2, losses=[low] * 10 + [high] * 10),
+        )
+        for low, high, verdict in ((1e-6, 0.009, FAILS), (1e-6, 0.011, HOLDS), (0.02, 0.19, FAILS), (0.02, 0.21, HOLDS))
+    ),
+    case(7, IN_PART, "uRNN better at 2000", edit("copy", "urnn", 2000, value=1e-9)),
+    case(7, IN_PART, "uRNN as good", edit("copy", "urnn", 2000, share=0.8)),
+    case(7, HOLDS, "uRNN better elsewhere", edit("copy", "urnn", DELAYS[:-1], value=1e-9)),
+    case(7, HOLDS, "GRU has learned something at 2000 only", edit("copy", "gru", DELAYS[:-1], share=0.91)),
+    case(
+        7, IN_PART, "GRU has learned nothing there", edit("copy", "gru", 2000, share=0.91), edit("copy", "urnn", 2000, share=1)
+    ),
+    case(7, NOT_TESTED, "GRU is stopped there", edit("copy", "gru", 2000, share=0.91), stop("copy", "gru", 2000, 0.1)),
+    case(7, NOT_TESTED, "GRU diverges there", edit("copy", "gru", 2000, **LOST)),
+    case(7, NOT_TESTED, "GRU is stopped everywhere", stop("copy", "gru", DELAYS, 0.1)),
+    case(
+        7,
+        NOT_TESTED,
+        "GRU is stopped at all delays but one, before it learned anything",
+        edit("copy", "gru", DELAYS, share=0.91),
+        stop("copy", "gru", DELAYS[1:], 0.1),
+    ),
+    case(7, NOT_TESTED, "GRU has its updates at one delay", stop("copy", "gru", DELAYS[1:], 0.5)),
+    case(7, HOLDS, "LSTM solves four delays", edit("copy", "lstm", DELAYS[:4], share=0.09)),
+    case(
+        7,
+        NOT_TESTED,
+        "LSTM solves four, and is stopped at one",
+        edit("copy", "lstm", DELAYS[:4], share=0.09),
+        stop("copy", "lstm", 1000, 0.5),
+    ),
+    case(7, HOLDS, "LSTM almost solves five", edit("copy", "lstm", DELAYS[:5], share=0.11)),
+    case(7, IN_PART, "LSTM solves five", edit("copy", "lstm", DELAYS[:5], share=0.09)),
+    case(7, FAILS, "neither has learned anything", edit("copy", ("gru", "lstm"), DELAYS, share=1)),
+    case(8, HOLDS, "neither form copies, one is better", edit(*GRU, share=0.8), edit(*ONE_HOT, share=0.9)),
+    case(8, IN_PART, "neither form copies, one is hardly better", edit(*GRU, share=0.8), edit(*ONE_HOT, share=0.88)),
+    case(8, NOT_TESTED, "stopped before it helped", stop(*GRU, 0.5)),
+    case(8, HOLDS, "stopped when it had helped", stop(*GRU, 0.25), edit(*ONE_HOT, share=1.2)),
+    case(8, IN_PART, "stopped when it was behind", stop(*GRU, 0.5), edit(*ONE_HOT, share=0.8)),
+    case(8, NOT_TESTED, "stopped before anything is known", stop(*GRU, 0.2), edit(*ONE_HOT, share=2)),
+    case(
+        8,
+        NOT_TESTED,
+        "the other stopped on its way",
+        edit(*GRU, share=0.85),
+        edit(*ONE_HOT, losses=[1 - 0.01 * k for k in range(20)]),
+        stop(*ONE_HOT, 0.5),
+    ),
+    case(8, HOLDS, "both copy, one sooner", edit(*GRU, share=0.09, at=1000), edit(*ONE_HOT, share=0.09, at=1112)),
+    case(8, IN_PART, "both copy, one hardly sooner", edit(*GRU, share=0.09, at=1000), edit(*ONE_HOT, share=0.09, at=1111)),
+    case(8, IN_PART, "both almost copy", edit(*GRU, share=0.11, at=1000), edit(*ONE_HOT, share=0.115, at=2000)),
+    case(8, IN_PART, "the other form copies late", edit(*ONE_HOT, share=0.09, at=19_000)),
+    case(8, HOLDS, "one seed of SRNN fails with it", edit("copy", "srnn", 200, seed=1234, share=0.11)),
+    case(8, FAILS, "one diverges", edit("copy", "srnn", 200, seed=1, **LOST)),
+    case(8, IN_PART, "two fail", *(edit("copy", "srnn", 200, seed=seed, share=0.11) for seed in (1, 2))),
+    *(
+        case(8, IN_PART, f"{name} at {T} copies without one", edit("copy", f"{name}, one-hot", T, share=0.09))
+        for name, T in product(("srnn", *RIVALS), (100, 200))
+    ),
+    *(case(8, NOT_TESTED, f"{each[1]} has no curve", edit(*each, curve=NO_CURVE)) for each in (GRU, ONE_HOT)),
+    case(8, HOLDS, "the other stopped later", edit(*GRU, share=0.09, at=1000), stop(*ONE_HOT, 0.1)),
+    case(8, NOT_TESTED, "the other stopped as soon", edit(*GRU, share=0.09, at=1000), stop(*ONE_HOT, 0.05)),
+    case(8, IN_PART, "stopped when the other copied", stop(*GRU, 0.05), edit(*ONE_HOT, share=0.09, at=1111)),
+    case(8, NOT_TESTED, "stopped before the other copied", stop(*GRU, 0.05), edit(*ONE_HOT, share=0.09, at=1112)),
+    case(9, HOLDS, "one seed of SRNN fails", edit("adding", "srnn", 200, seed=1, share=0.6)),
+    case(9, IN_PART, "two fail", *(edit("adding", "srnn", 200, seed=seed, share=0.6) for seed in (1, 2))),
+    case(
+        9,
+        IN_PART,
+        "two fail and LSTM is stopped",
+        *(edit("adding", "srnn", 200, seed=seed, share=0.6) for seed in (1, 2)),
+        stop("adding", "lstm", 200, 0.05),
+    ),
+    case(9, FAILS, "one diverges", edit("adding", "srnn", 200, seed=2, **LOST)),
+    case(9, IN_PART, "NRU behind GRU", edit("adding", "nru", 750, share=0.09, at=3001)),
+    case(
+        9,
+        IN_PART,
+        "NRU behind GRU with one seed of two",
+        again("adding", "nru", 750),
+        edit("adding", "nru", 750, seed=1, share=0.09, at=3001),
+    ),
+    case(9, IN_PART, "NRU behind SRNN", edit("adding", "srnn", 750, share=0.09, at=1499)),
+    case(9, IN_PART, "GRU behind LSTM", edit("adding", "gru", 750, share=0.09, at=18_001)),
+    case(9, IN_PART, "SRNN behind LSTM", edit("adding", "srnn", 750, share=0.09, at=18_001)),
+    case(9, IN_PART, "SRNN with LSTM", edit("adding", "lstm", 750, share=0.09, at=9000)),
+    case(9, HOLDS, "SRNN just before LSTM", edit("adding", "lstm", 750, share=0.09, at=9001)),
+    case(9, HOLDS, "LSTM never there", edit("adding", "lstm", 750, share=0.11)),
+    case(9, HOLDS, "LSTM stopped after SRNN", stop("adding", "lstm", 750, 0.3)),
+    case(9, NOT_TESTED, "LSTM stopped before", stop("adding", "lstm", 750, 0.25)),
+    case(9, IN_PART, "NRU stopped after GRU", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.1)),
+    case(9, NOT_TESTED, "NRU stopped before", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.05)),
+    case(9, FAILS, "nobody there", edit("adding", ("nru", "gru", "srnn", "lstm"), LENGTHS, share=0.11)),
+    case(10, HOLDS, "within its limits just solved", edit(*NEAR, share=0.09)),
+    case(10, NOT_TESTED, "just not solved, with one seed", edit(*NEAR, share=0.11)),
+    *(
+        case(10, IN_PART, f"{task} at {T} with two", again(task, "nnrnn", T), edit(task, "nnrnn", T, share=0.11))
+        for task, T in (("copy", 100), ("copy", 200), ("copy", 300), ("adding", 100))
+    ),
+    case(10, NOT_TESTED, "of which one is stopped", again(*NEAR), edit(*NEAR, share=0.11), stop(*NEAR, 0.1, seed=1)),
+    case(10, HOLDS, "of which one solves it", again(*NEAR), edit(*NEAR, seed=1, share=0.11)),
+    case(10, IN_PART, "of which both diverge", again(*NEAR), edit(*NEAR, share=1.0, **LOST)),
+    case(10, NOT_TESTED, "one seed not run beyond", forget(*FAR)),
+    case(10, IN_PART, "one seed solves copy beyond", edit(*FAR, seed=1, share=0.09)),
+    case(10, IN_PART, "one seed solves adding beyond", edit("adding", "nnrnn", 200, seed=1, share=0.09)),
+    case(10, HOLDS, "one seed diverges beyond", edit(*FAR, seed=1, **LOST)),
+    case(10, NOT_TESTED, "one seed stopped beyond", stop(*FAR, 0.2, seed=1)),
+    case(10, HOLDS, "stopped when nothing moved any more", stop(*FAR, 0.25, seed=1)),
+    case(
+        10,
+        FAILS,
+        "the other way round",
+        *(again("copy", "nnrnn", T) for T in (100, 200, 300)),
+        again("adding", "nnrnn", 100),
+        edit("copy", "nnrnn", (100, 200, 300), share=1),
+        edit("adding", "nnrnn", 100, share=1),
+        edit("copy", "nnrnn", 500, share=0.01),
+        edit("adding", "nnrnn", 200, share=0.01),
+    ),
+    case(11, HOLDS, "one seed below 50", edit(*RNN, seed=1, value=49.0)),
+    case(11, IN_PART, "one seed above 50", edit(*RNN, seed=1, value=51.0)),
+    case(11, IN_PART, "one seed below 80", edit(*RNN, seed=1, value=79.0)),
+    case(11, FAILS, "one seed above 80", edit(*RNN, seed=1, value=81.0)),
+    case(11, HOLDS, "one seed diverges before it was tested", edit(*RNN, seed=1, result=None, **LOST)),
+    case(11, NOT_TESTED, "one seed was not run", forget(*RNN)),
+    case(11, AT_EQUAL_TIME, "one seed stopped, and SRNN above 80 in the time of the other", stop(*RNN, 0.8, seed=1)),
+    case(11, AT_EQUAL_TIME, "both stopped, and SRNN above 80 by then", stop(*RNN, 0.9)),
+    case(11, NOT_TESTED, "both stopped before", stop(*RNN, 0.8)),
+    case(11, NOT_TESTED, "both stopped before SRNN was tested once", edit(*RNN, cpu_seconds=1.0, **CLOCK)),
+    case(11, AT_EQUAL_TIME, "one seed stopped below 50", edit(*RNN, seed=1, value=49.0, **CLOCK)),
+    case(11, NOT_TESTED, "one seed stopped between the levels", edit(*RNN, seed=1, value=51.0, **CLOCK)),
+    case(12, NOT_TESTED, "one seed of SRNN was not run", forget(*OURS)),
+    case(12, FAILS, "one seed of SRNN diverges", edit(*OURS, seed=2, **LOST)),
+    case(12, FAILS, "a rival is better", edit("psmnist", "gru", "pmnist", value=97.0)),
+    *(
+        case(12, FAILS, f"{line} is better", edit("psmnist", line, "pmnist", value=97.0))
+        for line in ("nnrnn, own recipe", "gru, 5 of 60 epochs")
+    ),
+    case(12, HOLDS, "SRNN is better by our recipe", edit("psmnist", "srnn, our recipe", "pmnist", value=99.0)),
+    case(12, IN_PART, "a rival is as good", edit("psmnist", "gru", "pmnist", value=96.1)),
+    case(12, FAILS, "all are as good", edit("psmnist", RIVALS, "pmnist", value=96.1)),
+    case(12, FAILS, "all are better", edit("psmnist", RIVALS, "pmnist", value=99.0)),
+    case(12, AT_EQUAL_TIME, "a rival is stopped", stop("psmnist", "nru", "pmnist", 0.5)),
+    case(12, NOT_TESTED, "a rival diverges with one seed of two", edit(*RNN, seed=1, **LOST)),
+    case(12, HOLDS, "a rival diverges with both", edit(*RNN, **LOST)),
+    case(12, HOLDS, "a rival is just large enough", edit("psmnist", "lstm", "pmnist", parameters=3001)),
+    *(
+        case(12, IN_PART, f"{name} is just too small", edit("psmnist", name, "pmnist", parameters=3000))
+        for name in ("lstm", "gru", "nru")
+    ),
+    case(13, FAILS, "no lead over one of them on big", edit("psmnist", "lstm", "bigpmnist", value=95.1)),
+    case(13, HOLDS, "a lead larger by more than seeds differ", edit(*BIG_GRU, value=90.05)),
+    case(13, FAILS, "a lead larger by less", edit(*BIG_GRU, value=90.15)),
+    case(13, IN_PART, "no lead over one of them on pMNIST", edit("psmnist", "gru", "pmnist", value=96.1)),
+    case(
+        13,
+        FAILS,
+        "behind by less on big",
+        edit("psmnist", ("lstm", "gru"), "pmnist", value=99.0),
+        edit("psmnist", ("lstm", "gru"), "bigpmnist", value=97.0),
+    ),
+    case(13, AT_EQUAL_TIME, "one stopped", stop(*BIG_GRU, 0.5)),
+    case(13, AT_EQUAL_TIME, "one diverges with two seeds", again(*BIG_GRU), edit(*BIG_GRU, **LOST)),
+    case(
+        13,
+        NOT_TESTED,
+        "both stopped while the lead was small",
+        edit("psmnist", ("lstm", "gru"), "bigpmnist", value=24.0),
+        stop("psmnist", ("lstm", "gru"), "bigpmnist", 0.2),
+    ),
+    case(
+        13,
+        AT_EQUAL_TIME,
+        "one stopped after the other, and the lead was large by then",
+        edit("psmnist", "lstm", "bigpmnist", value=21.0),
+        stop("psmnist", "lstm", "bigpmnist", 0.2),
+        edit(*BIG_GRU, value=15.0),
+        stop(*BIG_GRU, 0.1),
+    ),
+    case(13, NOT_TESTED, "one stopped with a smaller lead", edit(*BIG_GRU, value=91.0, **CLOCK)),
+    case(14, HOLDS, "a setting just within 2 points", edit("pmnistablation", "512 units, width 64", 2, value=94.02)),
+    case(14, FAILS, "a setting just not", edit("pmnistablation", "512 units, width 64", 2, value=94.0)),
+    case(14, HOLDS, "a setting without a gate", edit("pmnistablation", "512 units, width 64, no gate", 2, value=90.0)),
+    *(case(15, NOT_TESTED, f"one seed was not run of {each[1]}", forget(*each)) for each in (GATED, BARE)),
+    case(15, FAILS, "no gain", edit(*BARE, value=96.1)),
+    case(15, FAILS, "a gain smaller than seeds differ without it", edit(*BARE, seed=1, value=94.0)),
+    case(15, FAILS, "a gain smaller than seeds differ with it", edit(*GATED, seed=1, value=97.5)),
+    case(15, HOLDS, "a smaller gain in small networks", edit(*SMALL, value=96.29)),
+    case(15, IN_PART, "a gain there smaller by less than seeds differ", edit(*SMALL, value=96.307)),
+    *(
+        case(15, IN_PART, f"a large gain with {line} and depth {depth}", edit("pmnistablation", line, depth, value=98.0))
+        for line, depth in product(*SMALL[1:])
+    ),
+    *(case(16, IN_PART, f"{name} {H} is better", edit("timit", name, H, value=1.0)) for name, H in SPEECH),
+    case(16, IN_PART, "a rival is as good at one size", edit("timit", "urnn", 512, value=12.1)),
+    case(16, HOLDS, "EXPRNN is behind 256", edit("timit", "exprnn", 224, value=11.0), edit("timit", "srnn", 256, value=10.5)),
+    case(16, IN_PART, "EXPRNN is behind 128", edit("timit", "exprnn", 224, value=11.0), edit("timit", "srnn", 128, value=10.5)),
+    case(16, AT_EQUAL_TIME, "a rival is stopped", stop("timit", "gru", 256, 0.5)),
+    case(16, HOLDS, "NRU wins at one size", edit("timit", "nru", SIZES[:3], value=30.0)),
+    case(16, IN_PART, "NRU wins nowhere", edit("timit", "nru", SIZES[:4], value=30.0)),
+    case(16, IN_PART, "NRU is as good everywhere", edit("timit", "nru", SIZES[:4], value=12.1)),
+    case(
+        16,
+        NOT_TESTED,
+        "NRU is stopped where it might win",
+        edit("timit", "nru", SIZES[:4], value=30.0),
+        stop("timit", "nru", 1024, 0.1),
+    ),
+    case(16, FAILS, "everybody wins", edit("timit", "srnn", SIZES, value=1000.0)),
+    case(17, HOLDS, "ten times", edit("timit", "nru", 1024, parameters=10_000)),
+    case(17, FAILS, "not ten times", edit("timit", "nru", 1024, parameters=9999)),
+    case(18, HOLDS, "little worse", edit(*WIDE, value=10.0), edit(*NARROW, value=14.9)),
+    case(18, FAILS, "worse", edit(*WIDE, value=10.0), edit(*NARROW, value=15.1)),
+    case(18, HOLDS, "far worse in two sizes of five", edit("timitablation", NARROW[1][:2], (1, 2, 3), value=99.0)),
+    *(
+        case(
+            18,
+            FAILS,
+            f"far worse with depth {depth} and in part with {other}",
+            edit("timitablation", NARROW[1], depth, value=99.0),
+            edit("timitablation", NARROW[1][:3], other, value=99.0),
+        )
+        for depth, other in ((1, 2), (2, 3), (3, 1))
+    ),
+    case(19, HOLDS, "less than half of it", *depths((1024, 2048), 10.0, 11.0, 12.0)),
+    case(19, FAILS, "more than half of it", *depths((1024, 2048), 10.0, 11.0, 12.2)),
+    case(19, HOLDS, "less than half on average", *depths((2048,), 12.0, 10.0, 13.7)),
+    case(19, FAILS, "more than half on average", *depths((2048,), 12.0, 10.0, 13.9)),
+    case(19, HOLDS, "less than 5 %", *depths((128,), 10.0, 10.0, 10.0), *depths((1024, 2048), 10.0, 10.0, 10.49)),
+    case(19, FAILS, "more than 5 %", *depths((128,), 10.0, 10.0, 10.0), *depths((1024, 2048), 10.0, 10.0, 10.51)),
+    case(20, HOLDS, "every band is just still", *(phase("adding", band, change=0.09, drift=0.49) for band in BANDS)),
+    *(case(20, IN_PART, f"steps {band} change it", phase("adding", band, change=0.11)) for band in BANDS),
+    *(case(20, IN_PART, f"it drifts {band}", phase("adding", band, drift=0.51)) for band in BANDS),
+    case(20, FAILS, "a marker changes nothing", phase("adding", "at the markers", change=0.01)),
+    case(20, FAILS, "it drifts in every band", *(phase("adding", band, drift=0.51) for band in BANDS)),
+    case(21, NOT_TESTED, "no step was seen", tell("hiddenstate", "srnn", "copy", phases={"symbols": {}, "delay": {}})),
+    case(21, HOLDS, "just still", phase("copy", "delay", change=0.049, drift=0.24)),
+    case(21, IN_PART, "a step changes it", phase("copy", "delay", change=0.051)),
+    case(21, IN_PART, "it drifts", phase("copy", "delay", drift=0.26)),
+    case(21, FAILS, "both", phase("copy", "delay", change=0.051, drift=0.26)),
+    case(22, HOLDS, "every third just evolves", *(phase("pmnist", third, drift=0.51) for third in THIRDS)),
+    *(case(22, IN_PART, f"the {third} does not", phase("pmnist", third, drift=0.49)) for third in THIRDS),
+    case(22, FAILS, "it evolves more in the delay of copy", phase("copy", "delay", drift=0.91)),
+    case(22, FAILS, "it evolves more between the markers of adding", phase("adding", "between them", drift=0.91)),
+    case(22, FAILS, "it evolves nowhere", *(phase("pmnist", third, drift=0.49) for third in THIRDS)),
+    *(
+        case(23, HOLDS, f"less than half on {task}", tell("hiddenstate", "srnn", task, dropped=0.09))
+        for task in ("adding", "copy")
+    ),
+    *(
+        case(23, IN_PART, f"more than half on {task}", tell("hiddenstate", "srnn", task, dropped=0.11))
+        for task in ("adding", "copy")
+    ),
+    case(23, FAILS, "few on speech", tell("hiddenstate", "srnn", "speech", dropped=0.01)),
+    case(24, HOLDS, "2 points behind", edit("randomlabels", CROPS, rules.SAMPLES, value=97.1)),
+    case(24, IN_PART, "more at one place", edit("randomlabels", "srnn, 16x16", 10_000, value=96.9)),
+    case(24, IN_PART, "more behind one rival", edit(*LABELS, value=97.8), edit(*GRU_LABELS, value=99.9)),
+    case(24, FAILS, "more everywhere", edit("randomlabels", CROPS, rules.SAMPLES, value=96.9)),
+    case(24, FAILS, "it diverges", edit(*LABELS, **LOST)),
+    case(24, AT_EQUAL_TIME, "a rival is stopped 1.9 points ahead", edit(*GRU_LABELS, value=56.4), stop(*GRU_LABELS, 0.1)),
+    case(24, NOT_TESTED, "a rival is stopped 2.1 points ahead", edit(*GRU_LABELS, value=56.6), stop(*GRU_LABELS, 0.1)),
+    case(24, HOLDS, "a rival is stopped when it stood still", edit(*GRU_LABELS, value=56.6), stop(*GRU_LABELS, 0.25)),
+    case(24, NOT_TESTED, "a rival is stopped before SRNN was tested once", edit(*GRU_LABELS, cpu_seconds=1.0, **CLOCK)),
+    case(25, HOLDS, "just before one rival", edit(*GRU_LABELS, value=91.0, at=121)),
+    case(25, IN_PART, "with one rival", edit(*GRU_LABELS, value=91.0, at=120)),
+    case(25, HOLDS, "one rival never there", edit(*GRU_LABELS, value=89.0)),
+    case(25, NOT_TESTED, "no rival there at either crop", edit("randomlabels", NEVER, (100, 1000), value=89.0)),
+    case(25, IN_PART, "SRNN never there", edit(*LABELS, value=89.0)),
+    case(25, HOLDS, "just larger a factor at 16x16", edit("randomlabels", "gru, 16x16", (100, 1000), value=91.0, at=241)),
+    *(
+        case(25, IN_PART, f"no larger a factor of {N}", edit("randomlabels", "gru, 16x16", N, value=91.0, at=240))
+        for N in (100, 1000)
+    ),
+    case(25, NOT_TESTED, "one rival stopped later: by what factor?", edit(*GRU_LABELS, value=89.0), stop(*GRU_LABELS, 0.2)),
+    case(25, NOT_TESTED, "SRNN stopped before a rival is there", edit(*LABELS, value=89.0), stop(*LABELS, 0.2)),
+    case(
+        25,
+        IN_PART,
+        "SRNN stopped when a rival is there",
+        edit(*LABELS, value=89.0),
+        stop(*LABELS, 0.2),
+        edit(*GRU_LABELS, value=91.0, at=120),
+    ),
+    case(  # where it stays slower at 8x8: the factor is larger at 16x16, and SRNN quicker nowhere
+        25,
+        FAILS,
+        "behind everywhere",
+        edit("randomlabels", "srnn, 16x16", (100, 1000), value=99.0),
+        *(
+            edit("randomlabels", tuple(f"{name}, {crop}" for name in rules.MEMORISERS), (100, 1000), value=99.9)
+            for crop in ("8x8", "16x16")
+        ),
+    ),
+    case(26, HOLDS, "all just slower", times("copy", **dict.fromkeys(rules.TIMED, 1.06))),
+    *(case(26, IN_PART, f"{name} as fast on copy", times("copy", **{name: 1.04})) for name in rules.TIMED),
+    *(case(26, IN_PART, f"GRU as fast on {task}", times(task, gru=1.04)) for task in TASKS),
+    case(26, FAILS, "GRU as fast on every task", *(times(task, gru=1.0) for task in TASKS)),
+    case(26, HOLDS, "another form of uRNN faster", times("copy", **{"urnn, factored": 0.5})),
+    case(27, HOLDS, "GRU as large", parameters(gru=5000)),
+    case(27, FAILS, "GRU smaller", parameters(gru=4999)),
+    case(27, FAILS, "uRNN as large", parameters(urnn=5000)),
+    *(
+        case(number, verdict, f"{busy} cores busy", tell(*place, busy_cores=busy))
+        for number, place in ((4, ("timecomplexity", "nru", "units")), (26, ("runtime", "Table 4", "speech")))
+        for busy, verdict in ((0.29, HOLDS), (0.31, NOT_TESTED))
+    ),
+]
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: str(claim.number))
-def test_a_claim_does_not_hold_when_the_numbers_are_against_it(claim: claims.Claim, world: list[dict[str, Any]]) -> None:
-    evidence = gathered(copy.deepcopy(world))
-    expected, changes = AGAINST[claim.number]
+@pytest.fixture(scope="module")
+def right(world: list[dict[str, Any]]) -> Evidence:
+    """That world gathered once, of which every case changes a copy."""
+    return gathered(world)
+
+
+@pytest.mark.parametrize(("number", "verdict", "changes"), CASES)
+def test_a_verdict_follows_from_what_was_found(number: int, verdict: str, changes: tuple[Change, ...], right: Evidence) -> None:
+    evidence = copy.deepcopy(right)
     for change in changes:
         change(evidence)
-    assert claim.judge(evidence)[0] == expected
+    judged, said = claims._judged(CLAIMS[number - 1], evidence)
+    assert judged == verdict, said
+
+
+def test_every_claim_can_be_lost() -> None:
+    assert {case.values[0] for case in CASES if case.values[1] in (IN_PART, FAILS)} == {claim.number for claim in CLAIMS}
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        (
+            0.1,  # of their way, 10 seconds
+            {
+                5: AT_EQUAL_TIME,  # as many updates as SRNN needs, and not twice as many
+                7: NOT_TESTED,
+                8: NOT_TESTED,
+                9: NOT_TESTED,  # LSTM ends before SRNN is there
+                10: NOT_TESTED,
+                11: NOT_TESTED,
+                12: NOT_TESTED,
+                13: NOT_TESTED,
+                16: NOT_TESTED,  # NRU might still win
+                24: AT_EQUAL_TIME,
+                25: NOT_TESTED,
+            },
+        ),
+        (
+            0.5,
+            {
+                7: NOT_TESTED,
+                8: NOT_TESTED,
+                10: NOT_TESTED,
+                11: NOT_TESTED,  # SRNN itself is not above 80 % by then
+                12: AT_EQUAL_TIME,
+                13: AT_EQUAL_TIME,
+                16: NOT_TESTED,
+                24: AT_EQUAL_TIME,
+                25: NOT_TESTED,  # SRNN is first, by what factor is not known
+            },
+        ),
+    ],
+)
+def test_rivals_that_were_cut_short_have_not_failed(
+    share: float, expected: dict[int, str], world: list[dict[str, Any]]
+) -> None:
+    """Of a world in which the paper is right we see of its rivals no more than a part; all else holds."""
+    seen = [cut(record, share) if is_rival(record) else record for record in world]
+    assert {each.claim.number: each.verdict for each in verdicts(gathered(seen)) if each.verdict != HOLDS} == expected
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: str(claim.number))
@@ -317,83 +833,15 @@ def test_a_claim_is_not_tested_when_a_record_is_missing(claim: claims.Claim, wor
             claim.judge(Evidence(results, looked, evidence.planned))
 
 
-def cut(record: dict[str, Any], share: float = 0.1) -> dict[str, Any]:
-    """A run as the clock would have left it at a share of its way."""
-    whole = copy.deepcopy(record)
-    keep = max(1, round(20 * share))
-    curve = {name: values[:keep] for name, values in whole["curve"].items()}
-    last = curve.get("evaluation_score", curve["loss"])[-1]
-    whole |= {"ended_by": "cpu_minutes", "updates": curve["step"][-1], "curve": curve, "cpu_seconds": curve["cpu_seconds"][-1]}
-    whole["epochs"] = share * whole["epochs"] if whole["epochs"] else None
-    whole["training"] = whole["training"] | {"lowest": last, "final": last}
-    whole["result"] = whole["result"] and whole["result"] | {"value": last}
-    return whole
-
-
-def test_rivals_that_were_cut_short_have_not_failed(world: list[dict[str, Any]]) -> None:
-    """Of a world in which the paper is right we see of its rivals no more than the first tenth."""
-    is_rival = [record["kind"] == "run" and record["run"]["network"]["name"] != "srnn" for record in world]
-    seen = [cut(record) if rival else record for record, rival in zip(world, is_rival, strict=True)]
-    judged = {each.claim.number: each.verdict for each in verdicts(gathered(seen))}
-    about_rivals = {5, 7, 8, 9, 10, 11, 12, 13, 16, 24, 25}
-    assert {judged[number] for number in about_rivals} <= {AT_EQUAL_TIME, NOT_TESTED, HOLDS}, judged
-    assert all(judged[number] != HOLDS for number in (5, 12, 13, 16)), judged
-    assert all(judged[number] == HOLDS for number in set(judged) - about_rivals), judged
-
-
-def changed(world: list[dict[str, Any]], *changes: Change) -> Evidence:
-    evidence = gathered(copy.deepcopy(world))
-    for change in changes:
-        change(evidence)
-    return evidence
-
-
-def test_one_epoch_does_not_show_that_a_network_fails_or_does_not(world: list[dict[str, Any]]) -> None:
-    """An accuracy between the levels says something about a run that had its updates only."""
-    middling = changed(world, edit("psmnist", "rnn", "pmnist", value=52.0))
-    assert rules.rnn_fails_at_digits(middling)[0] == IN_PART
-    short = changed(world, edit("psmnist", "rnn", "pmnist", value=52.0, ended_by="cpu_minutes", epochs=1.0))
-    assert rules.rnn_fails_at_digits(short)[0] == NOT_TESTED
-    assert (
-        rules.rnn_fails_at_digits(changed(world, edit("psmnist", "rnn", "pmnist", ended_by="cpu_minutes", epochs=1.0)))[0]
-        == AT_EQUAL_TIME
-    )
-
-
 def test_what_is_made_of_parts() -> None:
     assert rules._verdict(["yes", "no", "unknown"]) == IN_PART
     assert rules._verdict(["no", "unknown"]) == FAILS  # nothing of it was seen to hold
     assert rules._verdict(["yes", "unknown"]) == NOT_TESTED
     assert rules._verdict(["yes", "at equal time"]) == AT_EQUAL_TIME
-
-
-def only(exhibit: str, line: str, x: Any, seed: int, **fields: Any) -> Change:
-    """As `edit`, of one seed."""
-
-    def change(evidence: Evidence) -> None:
-        every = evidence.results[exhibit]
-        whole, every[line, x] = every[line, x], [each for each in every[line, x] if each.seed == seed]  # type: ignore[index]
-        edit(exhibit, line, x, **fields)(evidence)
-        every[line, x] = whole  # type: ignore[index]
-
-    return change
-
-
-def test_seeds_that_fail_count(world: list[dict[str, Any]]) -> None:
-    """Two of three that do not get there: then SRNN is not quick, whatever the main one does."""
-    one = changed(world, only("adding", "srnn", 200, 1, value=0.1))
-    assert rules.quick_at_adding(one)[0] == HOLDS
-    two = changed(world, *two_seeds(value=0.1))
-    assert rules.quick_at_adding(two)[0] == IN_PART
-    lost = changed(world, *(only("copy", "srnn", 500, seed, value=0.1) for seed in (1, 2)))
-    assert "with 3, 3, 1, 3, 3 of 3 seeds at T = 200, 300, 500, 1000, 2000" in rules.only_srnn_copies(lost)[1]
-    clock = edit("adding", "lstm", 200, value=0.1, ended_by="cpu_minutes", updates=100)
-    assert rules.quick_at_adding(changed(world, *two_seeds(value=0.1), clock))[0] == IN_PART
-
-
-def two_seeds(**fields: Any) -> list[Change]:
-    """Of SRNN on adding, those beside the main one."""
-    return [only("adding", "srnn", 200, seed, **fields) for seed in (1, 2)]
+    assert rules._verdict(["no", "at equal time"]) == IN_PART
+    assert rules._verdict([]) == NOT_TESTED
+    assert rules._verdict(["no"], ["yes"]) == FAILS  # a condition that is met saves nothing
+    assert [rules._verdict(["yes"], [each]) for each in ("yes", "no", "unknown")] == [HOLDS, IN_PART, NOT_TESTED]
 
 
 @pytest.mark.parametrize(
@@ -415,27 +863,6 @@ def test_srnn_that_diverges_loses(claim: int, exhibit: str, line: str, x: Any, w
     assert found == (FAILS, f"{line} diverged at {x}")
 
 
-# SRNN loses everywhere; what the claim says besides is still so, and saves nothing.
-LOST: dict[int, list[Change]] = {
-    7: [edit("copy", name, T, value=1.0) for name in ("gru", "lstm") for T in (100, 200, 300, 500, 1000, 2000)],
-    12: [edit("psmnist", name, "pmnist", value=99.0) for name in RIVALS],
-    16: [edit("timit", "srnn", H, value=1000.0) for H in (128, 256, 512, 1024, 2048)],
-    25: [
-        edit("randomlabels", f"{name}, {crop}", N, value=value)
-        for crop in ("8x8", "16x16")
-        for N in (100, 1000)
-        for name, value in (("srnn", 99.0), ("lstm", 99.9), ("gru", 99.9), ("rnn", 99.9))
-        if (name, crop) != ("srnn", "8x8")  # where it stays slower: the factor is larger at 16x16, and SRNN quicker nowhere
-    ],
-}
-
-
-@pytest.mark.parametrize("number", LOST)
-def test_a_claim_of_which_nothing_is_left_does_not_hold_in_part(number: int, world: list[dict[str, Any]]) -> None:
-    verdict, said = claims._judged(CLAIMS[number - 1], changed(world, *LOST[number]))
-    assert verdict == FAILS, said
-
-
 def test_a_rival_that_copies_by_its_own_recipe_copies(world: list[dict[str, Any]]) -> None:
     evidence = changed(world, edit("copy", "nnrnn, own recipe", 200, value=1e-9))
     verdict, said = rules.only_srnn_copies(evidence)
@@ -444,42 +871,16 @@ def test_a_rival_that_copies_by_its_own_recipe_copies(world: list[dict[str, Any]
     assert said.endswith("its updates: urnn at 200 (1000, SRNN 2000)")  # which is one run with its own recipe
 
 
+def test_seeds_that_fail_are_counted(world: list[dict[str, Any]]) -> None:
+    lost = changed(world, *(edit("copy", "srnn", 500, seed=seed, share=0.11) for seed in (1, 2)))
+    assert "with 3, 3, 1, 3, 3 of 3 seeds at T = 200, 300, 500, 1000, 2000" in rules.only_srnn_copies(lost)[1]
+
+
 def test_one_seed_is_not_the_middle_of_three(world: list[dict[str, Any]]) -> None:
     evidence = changed(world)
     evidence.results["copy"]["srnn", 500].pop()  # type: ignore[attr-defined]
     with pytest.raises(Missing, match="copy, srnn at 500, 1 more of 3 seeds"):
         rules.only_srnn_copies(evidence)
-
-
-def test_a_gate_network_that_the_clock_stopped_has_not_solved_copy_in_part(world: list[dict[str, Any]]) -> None:
-    """Above a tenth of the line, as it is before it has had its updates."""
-    stopped = [edit("copy", "gru", T, value=0.5, ended_by="cpu_minutes", updates=200) for T in (300, 500, 1000, 2000)]
-    assert rules.gates_copy_in_part(changed(world, *stopped))[0] == NOT_TESTED
-    solved = [edit("copy", "gru", T, value=1e-9) for T in (100, 200, 300, 500, 1000)]
-    assert rules.gates_copy_in_part(changed(world, *solved))[0] == IN_PART
-
-
-@pytest.mark.parametrize(
-    ("network", "exponent", "margin", "expected"),
-    [
-        ("srnn", 1.1, 0.05, HOLDS),
-        ("srnn", 1.1, 0.3, NOT_TESTED),
-        ("srnn", 1.5, 0.2, FAILS),
-        ("gru", 0.9, 0.1, HOLDS),
-    ],
-)
-def test_an_interval_over_its_level_decides_nothing_and_rivals_are_not_judged(
-    network: str, exponent: float, margin: float, expected: str, world: list[dict[str, Any]]
-) -> None:
-    evidence = changed(world, tell("timecomplexity", network, "units", exponent=exponent, margin=margin))
-    assert rules.linear_cost(evidence)[0] == expected
-
-
-def test_a_gate_that_gains_no_more_in_large_networks_than_seeds_differ(world: list[dict[str, Any]]) -> None:
-    small = [
-        edit("pmnistablation", f"512 units, width {width}", depth, value=96.307) for width in (32, 64) for depth in (1, 2, 3)
-    ]
-    assert rules.gate_helps(changed(world, *small))[0] == IN_PART
 
 
 def test_a_rival_that_is_only_shown_may_be_missing(world: list[dict[str, Any]]) -> None:
@@ -490,7 +891,7 @@ def test_a_rival_that_is_only_shown_may_be_missing(world: list[dict[str, Any]]) 
     verdict, said = rules.no_explosion(Evidence(evidence.results, measured, evidence.planned))
     assert verdict == HOLDS
     assert "lstm" in said
-    assert "; rnn" not in said
+    assert "; rnn untrained not run, not run, not run; lstm untrained 0.1000, " in said
 
 
 @pytest.mark.parametrize("claim", [4, 26])
@@ -536,14 +937,6 @@ def test_an_embedding_that_is_no_quicker_does_not_help(world: list[dict[str, Any
     verdict, said = rules.embedding_helps(evidence)
     assert verdict == IN_PART
     assert "srnn 1000 (1000) updates" in said
-
-
-def test_a_lead_must_be_one_to_be_the_largest(world: list[dict[str, Any]]) -> None:
-    evidence = gathered(copy.deepcopy(world))
-    for name in ("lstm", "gru"):
-        edit("psmnist", name, "pmnist", value=99.0)(evidence)
-        edit("psmnist", name, "bigpmnist", value=97.0)(evidence)
-    assert rules.lead_grows(evidence)[0] == FAILS  # -2 points is more than -3, and no lead
 
 
 def test_rules_are_tried_on_the_numbers_of_the_paper() -> None:
@@ -646,18 +1039,8 @@ def test_a_short_run_is_not_judged_by_its_first_losses() -> None:
     assert Result(record | {"updates": 2000}).value == 3.0
 
 
-def test_gates_that_have_learned_nothing_are_not_better(world: list[dict[str, Any]]) -> None:
-    """Of two at the guesser's line one is always a little below the other."""
-    low = guesser(point("copy", "gru", 2000).run)
-    level = [edit("copy", "gru", 2000, value=0.95 * low), edit("copy", "urnn", 2000, value=low)]
-    assert rules.gates_copy_in_part(changed(world, *level))[0] == IN_PART
-    stopped = edit("copy", "gru", 2000, value=0.95 * low, ended_by="cpu_minutes", updates=200)
-    assert rules.gates_copy_in_part(changed(world, *level, stopped))[0] == NOT_TESTED
-
-
 def test_numbers_that_the_clock_has_ended_have_a_star_in_every_claim(world: list[dict[str, Any]]) -> None:
-    rivals = [each["kind"] == "run" and each["run"]["network"]["name"] != "srnn" for each in world]
-    evidence = gathered([cut(record) if rival else record for record, rival in zip(world, rivals, strict=True)])
+    evidence = gathered([cut(record) if is_rival(record) else record for record in world])
     for judge in (rules.gates_copy_in_part, rules.embedding_helps, rules.equal_capacity):
         assert "*" in judge(evidence)[1]
         assert "*" not in judge(gathered(world))[1]
