@@ -35,9 +35,8 @@ COMPILE = [
     "-fvisibility=hidden",
     # The stable ABI of torch 2.10: without this line the library would need the very torch that it was built with.
     "-DTORCH_TARGET_VERSION=0x020a000000000000",
-    # The same bits on every machine with AVX2, products of matrices aside: no fused multiply-add unless the source asks for
-    # one, and no -march=native, the instruction set is chosen at run time. The other two let the compiler vectorise and
-    # change no result.
+    # The same bits on every x86 machine, products of matrices aside: no fused multiply-add, and no -march=native, the
+    # instruction set is chosen at run time. The other two let the compiler vectorise and change no result.
     "-ffp-contract=off",
     "-fno-math-errno",
     "-fno-trapping-math",

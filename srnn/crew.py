@@ -192,10 +192,14 @@ class Teller(Watcher):
     def update(self, training: Training) -> None:
         if time.monotonic() - self.last > EVERY:
             self.last = time.monotonic()
-            share = training.position.step / (training.last_step or 1)
-            if training.run.cpu_minutes is not None:
-                share = max(share, training.position.cpu_seconds / 60 / training.run.cpu_minutes)
-            self.tell(["at", (share, training.position.step)])
+            run, position = training.run, training.position
+            limits = (
+                (position.step, training.last_step),
+                (position.seconds / 60, run.minutes),
+                (position.cpu_seconds / 60, run.cpu_minutes),
+            )
+            share = max((done / limit for done, limit in limits if limit), default=0.0)
+            self.tell(["at", (share, position.step)])
 
 
 def _work(line: Connection) -> None:

@@ -227,7 +227,7 @@ def _updates(run: Run) -> int:
 def _begun(folder: Path) -> dict[str, Any]:
     """How far a run is, by the last line of its curve."""
     metrics = RunFolder(folder).metrics
-    with suppress(OSError, ValueError, IndexError, KeyError):
+    with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
         last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "cpu_seconds": 0.0}
         return {"step": last["step"], "cpu_seconds": last["cpu_seconds"]}
     return {"step": 0, "cpu_seconds": 0.0}

@@ -1,14 +1,18 @@
-"""What all tests share: one seed, one thread, and what $SRNN_REQUIRE asks for."""
+"""What all tests share: one seed, one thread, what $SRNN_REQUIRE asks for, and data sets of a few sequences."""
 
 import importlib.util
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy
 import pytest
 import torch
 
 from srnn import data
+from srnn.data import mnist, speech
 from srnn.kernels import native
+from srnn.tasks import pmnist
 
 
 def pytest_sessionstart() -> None:
@@ -17,9 +21,13 @@ def pytest_sessionstart() -> None:
         "native": native.load_error(),
         "ray": None if importlib.util.find_spec("ray") else "it is not installed",
         "mnist": None if data.is_here("mnist") else "`srnn data` says how to get it",
+        "browser": None,  # test_report.py looks for it
     }
-    for name in os.environ.get("SRNN_REQUIRE", "").split(","):
-        if (reason := missing.get(name)) is not None:
+    wanted = list(filter(None, os.environ.get("SRNN_REQUIRE", "").split(",")))
+    if unknown := [name for name in wanted if name not in missing]:
+        raise pytest.UsageError(f"SRNN_REQUIRE={','.join(unknown)}: nothing is called so; there are {', '.join(missing)}")
+    for name in wanted:
+        if (reason := missing[name]) is not None:
             pytest.exit(f"SRNN_REQUIRE={name}, and it is not available: {reason}", returncode=1)
 
 
@@ -31,3 +39,24 @@ def randomness() -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MNIST of 80 images that are easy to tell apart."""
+    labels = numpy.arange(80, dtype=numpy.uint8) % 10
+    images = numpy.random.RandomState(0).randint(0, 40, (80, 28, 28)).astype(numpy.uint8) + (20 * labels)[:, None, None]
+    monkeypatch.setattr(data, "find", lambda name: Path(name))
+    monkeypatch.setattr(mnist, "load", lambda folder: {"train": (images, labels), "test": (images[:20], labels[:20])})
+    splits = {"train": ("train", 0, 50), "val": ("train", 50, 80), "test": ("test", 0, 20)}
+    monkeypatch.setattr(pmnist, "SPLITS", splits)
+
+
+@pytest.fixture
+def voices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Speech of 12 utterances in each split, all of noise."""
+    offsets = numpy.arange(10, 23).cumsum() - 10  # 11 to 22 frames each
+    frames = numpy.random.RandomState(0).normal(-35, 5, (int(offsets[-1]), speech.BINS)).clip(-50).astype(numpy.float32)
+    monkeypatch.setattr(data, "find", lambda name: Path(name))
+    monkeypatch.setattr(speech, "fingerprint", lambda folder: "noise")
+    monkeypatch.setattr(speech, "load", lambda folder: dict.fromkeys(("train", "val", "test"), (frames, offsets)))

@@ -11,17 +11,21 @@ from typing import Any
 
 import pytest
 import torch
+import typer.main
 from rich.console import Console
 
 import srnn
-from srnn import cli, data, demo, display, doctor, kernels, lab, records
+from srnn import cli, data, demo, display, doctor, kernels, lab, records, report, reproduce, sweep
 from srnn.display import number
 from srnn.errors import DataError
 from srnn.kernels import native
 from srnn.models import NETWORKS
+from srnn.paper import EXHIBITS, Plan
 from srnn.recipes import make_run
 
 Run = Any  # (*arguments) -> (exit code, stdout, stderr)
+TREE: Any = typer.main.get_command(cli.app)
+COMMANDS = list(TREE.commands)
 
 
 @pytest.fixture
@@ -56,13 +60,12 @@ def test_module_and_script_are_the_same_program() -> None:
 def test_help_names_every_command_and_shows_how_to_begin(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
-    assert all(
-        word in out
-        for word in ("doctor", "bench", "demo", "info", "train", "eval", "runs", "data", "srnn bench --quick", "SRNN_BACKEND")
-    )
+    assert [name for name in COMMANDS if f"│ {name} " not in out] == []
+    assert "srnn bench --quick" in out
+    assert "SRNN_BACKEND" in out
 
 
-@pytest.mark.parametrize("command", ["doctor", "bench", "demo", "info", "train", "eval", "runs", "reproduce", "report", "data"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_a_command_has_an_example(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
@@ -249,6 +252,180 @@ def test_the_same_command_again_and_resume_go_on(run: Run, elsewhere: Path) -> N
     assert [record["updates"] for record in records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")] == [20, 30]
 
 
+# A setting of `srnn train`: a run that has it, what is typed, and what must be in the run, where something else would be.
+TYPED: dict[str, tuple[str, str, Any]] = {
+    "length": ("copy", "--length 7", 7),
+    "direction": ("speech", "--direction echo", "echo"),
+    "standardise": ("speech", "--standardise", True),
+    "corpus": ("speech", "--corpus timit", "timit"),
+    "crop": ("randomlabels", "--crop 6", 6),
+    "samples": ("randomlabels", "--samples 50", 50),
+    "pixels": ("bigpmnist", "--pixels wrapped", "wrapped"),
+    "hidden_size": ("copy", "--hidden-size 9", 9),
+    "num_layers": ("copy", "--num-layers 2", 2),
+    "mlp": ("copy", "--mlp 5,6", [5, 6]),
+    "gate": ("copy", "--no-gate", False),
+    "activation": ("copy", "--activation tanh", "tanh"),
+    "permutation": ("copy", "--permutation random", "random"),
+    "readout": ("copy", "--readout 7,8", [7, 8]),
+    "norm": ("copy", "--norm", True),
+    "dropout": ("copy", "--dropout 0.25", 0.25),
+    "batch_size": ("copy", "--batch-size 3", 3),
+    "optimizer": ("copy", "--optimizer sgd", "sgd"),
+    "lr": ("copy", "--lr 0.5", 0.5),
+    "weight_decay": ("copy", "--weight-decay 0.125", 0.125),
+    "clip": ("copy", "--clip 2.5", 2.5),
+    "schedule": ("copy", "--schedule cosine", "cosine"),
+    "warmup": ("copy", "--warmup 11", 11),
+    "steps": ("copy", "--steps 12", 12),
+    "epochs": ("pmnist", "--epochs 13", 13),
+    "minutes": ("copy", "--minutes 1.5", 1.5),
+    "cpu_minutes": ("copy", "--cpu-minutes 2.5", 2.5),
+    "patience": ("pmnist", "--patience 4", 4),
+    "stop_below": ("copy", "--stop-below 0.75", 0.75),
+    "select": ("pmnist", "--select metric", "metric"),
+    "eval_every": ("copy", "--eval-every 17", 17),
+    "seed": ("copy", "--seed 18", 18),
+    "threads": ("copy", "--threads 997", 997),
+    "device": ("copy", "--device cuda:1", "cuda:1"),
+}
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `srnn train` hands over to be trained, one entry a run, in the place of the training."""
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr(lab, "train_run", lambda run, path, console, **how: given.append({"run": run, "path": path, **how}))
+    return given
+
+
+def test_every_setting_of_train_is_typed_below() -> None:
+    others = {"task", "model", "recipe", "resume", "trust", "setting"}  # what names a run, and --set
+    options = {option.name for option in TREE.commands["train"].params if option.rich_help_panel != cli.PLACES}
+    assert options - others == set(TYPED)
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_a_setting_that_is_typed_is_in_the_run_and_changes_nothing_else(
+    name: str, run: Run, begun: list[dict[str, Any]]
+) -> None:
+    task, words, value = TYPED[name]
+    for typed in ("", words):
+        assert run("train", task, *typed.split()) == (0, "", "")
+    without, with_it = (flat(each["run"].as_dict()) for each in begun)
+    assert without[name] != with_it[name] == value
+    assert {each for each in without if without[each] != with_it[each]} == {name}
+
+
+def flat(plain: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a run, of its task and of its network, all by their names."""
+    return {**plain.pop("task"), **plain.pop("network"), **plain}
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"), [("--gate", "gate", True), ("--clip 0", "clip", None), ("--readout none", "readout", [])]
+)
+def test_a_setting_may_be_typed_as_it_is(words: str, name: str, value: Any, run: Run, begun: list[dict[str, Any]]) -> None:
+    assert run("train", "copy", *words.split())[0] == 0
+    assert flat(begun[0]["run"].as_dict())[name] == value
+
+
+def test_places_that_are_typed_are_those_where_things_go(
+    run: Run, elsewhere: Path, begun: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRNN_DATA", "before")
+    places = ("--out", "there", "--results", "kept", "--checkpoint-every", "7", "--tensorboard", "--quiet", "--data", ".")
+    assert run(*SHORT, *places)[0] == 0
+    assert run(*SHORT)[0] == 0
+    first, second = begun
+    assert first["run"] == second["run"]
+    assert os.environ["SRNN_DATA"] == os.pathsep.join([".", "before"])
+    how = {"into": Path("kept"), "checkpoint_every": 7.0, "tensorboard": True, "quiet": True}
+    assert first == {"run": first["run"], "path": Path("there"), **how}
+    how = {"into": Path("runs/records"), "checkpoint_every": 30.0, "tensorboard": False, "quiet": False}
+    assert second == {"run": first["run"], "path": Path("runs") / first["run"].id, **how}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "plan", "names", "how"),
+    [
+        ("copy", Plan("cpu"), ["copy"], {}),
+        ("copy adding --quick --estimate", Plan("quick"), ["copy", "adding"], {"estimate_only": True}),
+        ("all --profile full --all-networks", Plan("full", all_networks=True), ["all"], {}),
+        ("copy --only gru --only srnn --jobs 3 --ray", Plan(), ["copy"], {"only": ["gru", "srnn"], "jobs": 3, "ray": "local"}),
+        ("copy --ray 1.2.3.4:6379", Plan(), ["copy"], {"ray": "1.2.3.4:6379"}),
+    ],
+)
+@pytest.mark.parametrize(("failed", "code"), [([], 0), (["x"], 1)])
+def test_reproduce_makes_what_is_asked_for_and_ends_with_1_when_something_fails(
+    failed: list[str],
+    code: int,
+    arguments: str,
+    plan: Plan,
+    names: list[str],
+    how: dict[str, Any],
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def made(names: list[str], plan: Plan, console: Console, **how: Any) -> list[str]:
+        seen.update(how, names=names, plan=plan)
+        return failed
+
+    monkeypatch.setattr(reproduce, "reproduce", made)
+    assert run("reproduce", *arguments.split()) == (code, "", "")
+    usual = {"jobs": 2, "ray": None, "only": (), "estimate_only": False}
+    assert seen == usual | how | {"names": names, "plan": plan}
+
+
+def test_reproduce_lists_the_exhibits_and_runs_nothing(run: Run, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduce, "reproduce", lambda *about, **more: pytest.fail("something was run"))
+    code, out, err = run("reproduce", "--list")
+    assert (code, err) == (0, "")
+    rows = {words[0]: words for line in out.splitlines() if (words := line.split()) and words[0] in EXHIBITS}
+    assert rows.keys() == EXHIBITS.keys()
+    assert rows["permutation"][-2:] == ["9", "0"]  # nine runs, none of them recorded
+    assert out != run("reproduce", "--list", "--all-networks")[1]
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize(("failed", "code"), [([], 0), (["x"], 1)])
+def test_sweep_ends_with_1_when_a_run_fails(failed: list[str], code: int, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(sweep, "sweep", lambda runs, console, **how: seen.update(how, runs=runs) or failed)
+    arguments = "sweep copy --grid seed=1,2 --set length=5 --set steps=3 --model gru --results kept"
+    assert run(*arguments.split()) == (code, "", "")
+    expected = [make_run("copy", "gru", length=5, steps=3, seed=seed) for seed in (1, 2)]
+    assert seen == {"runs": {each.id: each for each in expected}, "jobs": 2, "ray": None, "into": Path("kept")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "results", "profile"),
+    [
+        ("", "results", "cpu"),
+        ("--results kept --profile full", "kept", "full"),
+        ("--quick", "runs/rehearsal/records", "quick"),
+        ("--profile quick", "runs/rehearsal/records", "quick"),
+    ],
+)
+def test_report_is_made_of_the_records_that_are_named(
+    arguments: str, results: str, profile: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def make(folder: Path, out: Path, console: Console, **how: Any) -> Path:
+        seen.update(how, folder=folder, out=out)
+        return out / "index.html"
+
+    monkeypatch.setattr(report, "make", make)
+    assert run("report", "--out", "page", *arguments.split()) == (0, "report: page/index.html\n", "")
+    rehearsed = profile == "quick"
+    assert seen.pop("lead").startswith("A rehearsal at toy sizes") is rehearsed
+    plan = Plan(profile, all_networks=True)
+    assert seen == {"folder": Path(results), "out": Path("page"), "plan": plan, "is_experiment": not rehearsed}
+
+
 def test_eval_knows_the_splits(run: Run, elsewhere: Path) -> None:
     run(*SHORT, "--out", "run")
     code, _, err = run("eval", "run", "--split", "test")
@@ -387,6 +564,34 @@ def test_demo_runs_all_three_or_says_what_is_left_out(run: Run, elsewhere: Path,
     text = page.read_text(encoding="utf-8")
     assert all(f'id="{exhibit}"' in text for exhibit in ("copy", "adding"))
     assert 'id="psmnist"' not in text
+
+
+def test_demo_begins_anew_when_all_of_it_is_finished_and_leaves_what_is_not_its_own(
+    run: Run, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small: dict[str, Any] = {"length": 5, "hidden_size": 8, "batch_size": 2, "steps": 2}
+    monkeypatch.setattr(demo, "runs", lambda minutes, seed: [make_run(task, "srnn", **small) for task in ("copy", "adding")])
+    monkeypatch.setattr(report, "make", lambda *about, **how: Path("page"))
+    folder = elsewhere / "runs" / "demo"
+
+    def marked() -> list[bool]:
+        """Whether a record is still that which was there before."""
+        return ["mark" in records.read(path) for path in found]
+
+    assert run("demo")[0] == 0
+    found = sorted(folder.glob("*/record.json"))
+    mine = [folder / "notes.txt", *(path.with_name("notes.txt") for path in found)]
+    for path in mine:
+        path.write_text("mine")
+    for path in found:
+        records.write(path, records.read(path) | {"mark": True})
+    found[0].rename(elsewhere / "away")
+    assert run("demo")[0] == 0
+    assert marked() == [False, True]  # what was not finished alone
+    records.write(found[0], records.read(found[0]) | {"mark": True})
+    assert run("demo")[0] == 0
+    assert marked() == [False, False]
+    assert [path.read_text() for path in mine] == ["mine"] * 3
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -271,10 +271,18 @@ GATED = ("z", "weight", "bias", "x", "gate_weight", "gate_bias", "h0")
 
 
 def gated_problem(
-    N: int, T: int, H: int, gate: bool = True, bias: bool = True, lengths: bool = False, dtype: torch.dtype = torch.float64
+    N: int,
+    T: int,
+    H: int,
+    gate: bool = True,
+    bias: bool = True,
+    lengths: bool = False,
+    dtype: torch.dtype = torch.float64,
+    K: int = 3,
+    C: int = 2,
 ) -> tuple[list[Any], Options]:
-    """The tensors of `GATED`, with 3 hidden units and 2 inputs, and options."""
-    shapes = [(N, T, 3), (H, 3), (H,), (N, T, 2), (H, 2), (H,), (N, H)]
+    """The tensors of `GATED`, with K hidden units and C inputs, and options."""
+    shapes = [(N, T, K), (H, K), (H,), (N, T, C), (H, C), (H,), (N, H)]
     absent = {"bias": not bias, "gate_weight": not gate, "gate_bias": not (gate and bias)}
     tensors = [None if absent.get(name) else torch.randn(shape, dtype=dtype) for name, shape in zip(GATED, shapes, strict=True)]
     return tensors, problem(N, T, H, order="random", lengths=lengths)[2]
@@ -334,9 +342,15 @@ def test_the_gated_scan_in_other_dtypes_equals_the_composition(backend: str, wan
 
 
 @NATIVE
-def test_the_gated_scan_in_several_pieces_equals_the_composition(backend: str) -> None:
-    tensors, options = gated_problem(11, 130, 1030, lengths=True, dtype=torch.float64)  # 4 sequences at a time
-    assert_close(gated_results(backend, tensors, **options), gated_results(None, tensors, **options))
+@pytest.mark.parametrize(("K", "C"), [(3, 2), (20, 17)])
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+def test_the_gated_scan_in_several_pieces_equals_the_composition(
+    backend: str, activation: str, want: str, K: int, C: int
+) -> None:
+    tensors, options = gated_problem(9, 40, 1030, lengths=True, K=K, C=C)  # 4 sequences at a time
+    options |= {"activation": activation, "reverse": True}
+    assert_close(gated_results(backend, tensors, want, **options), gated_results(None, tensors, want, **options))
 
 
 @FAST
@@ -615,6 +629,44 @@ def test_chunks_that_carry_the_state_equal_the_whole_to_the_bit(
 
 
 @NATIVE
+@pytest.mark.parametrize(
+    "name", sorted(ops.SCHEMAS.keys() - {"shuffle_scan_tangent"})
+)  # of second derivatives: plain everywhere
+def test_the_compiled_library_has_its_operators(backend: str, name: str) -> None:
+    """Where it had not, the plain code would run in its place, and every other test would pass."""
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(f"srnn::{name}", "CPU")
+
+
+BITS = """
+import hashlib, torch
+from srnn import SRNN, shuffle_scan
+digest = hashlib.sha256()
+for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+    torch.manual_seed(0)
+    b, table = (torch.randn(shape).to(dtype).requires_grad_() for shape in ((3, 40, 133), (9, 133)))
+    ids = torch.randint(9, (3, 40))
+    results = [shuffle_scan(b, activation=sigma) for sigma in ("relu", "tanh")]
+    results += [shuffle_scan(b, final=True), shuffle_scan(table, ids=ids), shuffle_scan(table, ids=ids, final=True)]
+    results += [SRNN(C, 133, dtype=dtype)(torch.randn(40, 3, C).to(dtype))[0] for C in (1, 9)]
+    for result in results:
+        result.float().sum().backward()
+    for tensor in (*results, b.grad, table.grad):
+        digest.update(tensor.detach().view(torch.uint8).numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+@NATIVE
+def test_a_processor_without_avx2_gives_the_same_bits(backend: str) -> None:
+    found = []
+    for isa in ("", "baseline"):
+        told = {**os.environ, "SRNN_ISA": isa, "SRNN_BACKEND": backend}
+        found.append(subprocess.run([sys.executable, "-c", BITS], env=told, capture_output=True, text=True, check=True).stdout)
+    assert len(found[0]) == 65
+    assert found[0] == found[1]
+
+
+@NATIVE
 @EVERY_FORM
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_any_number_of_threads_gives_the_same_bits(backend: str, form: str, want: str, dtype: torch.dtype) -> None:
@@ -628,22 +680,26 @@ def test_any_number_of_threads_gives_the_same_bits(backend: str, form: str, want
 @NATIVE
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("want", ["states", "final"])
-def test_a_gate_of_few_inputs_that_need_no_gradient(backend: str, want: str, reverse: bool) -> None:
-    """Numbers of a data set: then the gate's weights are summed over time on the way."""
-    tensors, options = gated_problem(5, 40, 67, lengths=True, dtype=torch.float32)
-    options |= {"reverse": reverse}
+@pytest.mark.parametrize("C", [1, 4, 5])
+def test_a_gate_of_few_inputs_that_need_no_gradient(backend: str, C: int, want: str, reverse: bool) -> None:
+    """Numbers of a data set: up to four of them, the gate's weights are summed over time on the way."""
+    tensors, options = gated_problem(9, 40, 1030, lengths=True, dtype=torch.float32, C=C)
+    tensors[GATED.index("bias")] = torch.tensor([16.0, -16.0]).repeat(515)  # each unit always on or always off
+    options |= {"reverse": reverse, "permutation": torch.arange(1030)}
     found = {}
     for name in (backend, None):
-        leaves = [t.detach().requires_grad_(place != 3) for place, t in enumerate(tensors)]
+        given = tensors if name else [t.double() for t in tensors]
+        leaves = [t.detach().requires_grad_(place != 3) for place, t in enumerate(given)]
         if name is None:
             output, h_n = composition(*leaves, **options)
         else:
             output, h_n = kernels.gated_scan(*leaves, final=want == "final", backend=name, **options)
         outputs = {"h_n": h_n} if want == "final" else {"output": output, "h_n": h_n}
-        found[name] = torch.autograd.grad(loss_of(outputs), [leaf for leaf in leaves if leaf.requires_grad])
-    assert len(found[None]) == 6
+        grads = torch.autograd.grad(loss_of(outputs), [leaf for leaf in leaves if leaf.requires_grad])
+        found[name] = [*outputs.values(), *grads]
+    assert len(found[None]) == 6 + (1 if want == "final" else 2)
     for ours, expected in zip(found[backend], found[None], strict=True):
-        torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-3)
+        assert_close(ours, expected, rtol=1e-5, atol=1e-5 * expected.abs().max().item(), check_dtype=False)
 
 
 @FAST

@@ -2,11 +2,13 @@
 
 import base64
 import io
+import itertools
 import json
 import math
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -17,6 +19,7 @@ from scipy import stats
 from torch import Tensor
 
 from srnn import kernels
+from srnn.bench import clock
 from srnn.measures import KINDS, gradients, hiddenstate, measure, timing
 from srnn.models import SRNNNetwork
 from srnn.paper import EXHIBITS, Measurement, Plan
@@ -251,6 +254,42 @@ def test_growth_is_measured_at_every_size_with_one_thread(monkeypatch: pytest.Mo
     assert layer.factored
 
 
+@pytest.mark.parametrize(("over", "power"), [("units", 2.0), ("steps", 0.5)])
+def test_the_exponent_of_growth_is_that_of_the_larger_sizes(over: str, power: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call says how long it took: more than the law has it at the two smallest sizes, and in one of three rounds at any."""
+    made: list[tuple[Any, ...]] = []
+
+    def one_sequence(*what: Any) -> Any:
+        made.append(what)
+        seconds = 2.0 * what[2] ** power + (1e9 if what[2] < 32 else 0.0)
+        calls = itertools.count()  # one before the race, then one a round
+        return lambda: 1e9 if next(calls) == 1 else seconds
+
+    monkeypatch.setattr(timing, "_one_sequence", one_sequence)
+    monkeypatch.setattr(clock, "_seconds", lambda call: call())
+    sizes = [8, 16, 32, 64, 128, 256]
+    found = timing.growth("gru", over, sizes, fixed=7, rounds=3)
+    assert made == [("gru", over, size, 7) for size in sizes]
+    assert (found["exponent"], found["margin"]) == (pytest.approx(power), pytest.approx(0.0, abs=1e-6))
+    assert found["fitted_from"] == 32
+    assert found["milliseconds"][2:] == pytest.approx([2000.0 * size**power for size in sizes[2:]])
+
+
+@pytest.mark.parametrize(("over", "shape"), [("units", (6, 3)), ("steps", (3, 6))])
+def test_growth_is_over_units_or_over_steps(over: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, ...]] = []
+    real = timing._network
+
+    def network(name: str, H: int) -> Any:
+        layer = real(name, H).layer(timing.INPUTS, 1)
+        layer.register_forward_hook(lambda layer, given, out: seen.append((out[0].shape[2], given[0].shape[1])))
+        return SimpleNamespace(layer=lambda *sizes: layer)
+
+    monkeypatch.setattr(timing, "_network", network)
+    timing._one_sequence("gru", over, 6, 3)()
+    assert seen == [shape]
+
+
 def test_the_forms_of_srnn_give_the_same_and_the_plain_loop_is_plain() -> None:
     rnn = SRNNNetwork(6, mlp=(3,)).layer(2, 5)
     x = torch.randn(2, 5, 2)
@@ -301,12 +340,12 @@ def test_every_measurement_of_every_exhibit_has_a_function_and_an_id_of_its_own(
     assert seeds == {5}
 
 
+REHEARSED = [each for exhibit in EXHIBITS.values() for each in exhibit.measurements(Plan("quick"))]
+
+
 @pytest.mark.slow
-def test_every_measurement_can_be_rehearsed(tmp_path: Path) -> None:
-    for exhibit in ("gradients", "hiddenstate", "runtime", "timecomplexity"):
-        for each in EXHIBITS[exhibit].measurements(Plan("quick")):
-            if each.run is not None and each.run.task.name in ("pmnist", "speech"):
-                continue  # their data may not be here
-            weights = make_model(each.run).state_dict() if each.run and each.trained else None
-            record = measure(each, weights)
-            assert record["found"], each
+@pytest.mark.usefixtures("digits", "voices")
+@pytest.mark.parametrize("each", REHEARSED, ids=lambda each: f"{each.exhibit}: {each.line}, {each.x}, {each.kind}")
+def test_every_measurement_can_be_rehearsed(each: Measurement) -> None:
+    weights = make_model(each.run).state_dict() if each.run and each.trained else None
+    assert measure(each, weights)["found"]

@@ -49,20 +49,41 @@ def linear_loop(b: Tensor, a: Tensor, h: Tensor, kind: str) -> Tensor:
     return torch.stack(each, dim=1) if each else b
 
 
+def fading(a: Tensor, kind: str) -> Tensor:
+    """Factors between 0 and 1, as of a gate; complex ones of length 0.9."""
+    if kind != "complex":
+        return a.sigmoid()
+    length = torch.hypot(*a.chunk(2, dim=-1))
+    return 0.9 * a / torch.cat([length, length], dim=-1)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("kind", "varies"), KINDS)
+@pytest.mark.parametrize("fades", [False, True])
 @pytest.mark.parametrize("namespace", NAMESPACES)
-def test_linear_scan_is_a_loop(namespace: str, kind: str, varies: bool, shape: tuple[int, int, int]) -> None:
+def test_linear_scan_is_a_loop(
+    namespace: str, fades: bool, kind: str, varies: bool, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     N, T, H = shape
     K = 2 * H if kind == "complex" else H
     inputs = [draw(N, T, K), draw(*((N, T, K) if varies else (K,))), draw(N, K)]
+    inputs[1] = fading(inputs[1], kind) if fades else inputs[1]
     b, a, h0 = leaves = [tensor.requires_grad_() for tensor in inputs]
+    doublings, doubling = [], linear._doubling
+
+    def noted(*args: Any) -> Tensor:
+        doublings.append(args)
+        return doubling(*args)
+
+    monkeypatch.setattr(linear, "_doubling", noted)
     results = []
     for states in (ops(namespace).linear_scan(b, a, h0, kind), linear_loop(b, a, h0, kind)):
         weights = torch.linspace(-1, 2, states.numel(), dtype=torch.float64).view(states.shape)
         gradients = torch.autograd.grad((states * weights).sum(), leaves, allow_unused=True, materialize_grads=True)
         results.append([states, *gradients])
     torch.testing.assert_close(*results)
+    if fades and T > 0:  # the scan in log2(T) passes, which steps that grow do not take
+        assert bool(doublings) == (namespace == "srnn_torch")
     if kind == "relu" and b.numel() > 20:
         assert 0.1 < float((results[0][0] > 0).double().mean()) < 0.9
 

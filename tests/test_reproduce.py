@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from srnn.folder import RunFolder
 from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.recipes import make_run
 from srnn.run import Run
-from srnn.train import Training
+from srnn.train import Training, train
 
 QUICK = Plan("quick")
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -160,36 +162,54 @@ if __name__ == "__main__":
 """
 
 
+@contextmanager
+def begun(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process in a group of its own; none of that group is left behind, whatever a test finds."""
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not holds():
+        assert process.poll() is None, "it ended before it could be stopped"
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "program.py", "1000000"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    folders: list[Path] = []
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and sum((folder / "metrics.jsonl").exists() for folder in folders) < 2:
-        time.sleep(0.1)
-        folders = list((tmp_path / "runs").glob("copy-*"))
-    os.killpg(process.pid, number)  # as a terminal does: to all of them
-    out, _ = process.communicate(timeout=60)
+
+    def steps() -> list[int]:
+        """How far each run is, by the last whole line of its curve."""
+        curves = [path.read_bytes().rpartition(b"\n")[0].splitlines() for path in sorted(tmp_path.glob("runs/*/metrics.jsonl"))]
+        return [json.loads(curve[-1])["step"] for curve in curves if curve]
+
+    with begun(command, tmp_path) as process:
+        wait_until(lambda: len(steps()) == 2, process)
+        os.killpg(process.pid, number)  # as a terminal does: to all of them
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == code
     assert "2 runs stand at their checkpoints: the same command again goes on" in out
     assert "Traceback" not in out
-    assert all((folder / "checkpoint.safetensors").exists() for folder in folders)
+    assert len(list(tmp_path.glob("runs/*/checkpoint.safetensors"))) == 2
     assert not any(tmp_path.glob("results/*.jsonl"))
-    steps = [RunFolder(folder).read_metrics()[-1]["step"] for folder in folders]
-    assert all(step > 0 for step in steps)
-    again = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    while time.monotonic() < deadline and any(
-        RunFolder(folder).read_metrics()[-1]["step"] <= step for folder, step in zip(folders, steps, strict=True)
-    ):
-        time.sleep(0.1)
-    os.killpg(again.pid, number)
-    assert again.communicate(timeout=60)[0].count("Traceback") == 0
-    later = [RunFolder(folder).read_metrics() for folder in folders]
-    for metrics, step in zip(later, steps, strict=True):
-        assert metrics[-1]["step"] > step
-        assert [entry["step"] for entry in metrics] == sorted({entry["step"] for entry in metrics})  # it went on, not anew
+    before = steps()
+    with begun(command, tmp_path) as process:
+        wait_until(lambda: all(now > step for now, step in zip(steps(), before, strict=True)), process)
+        os.killpg(process.pid, number)
+        assert process.communicate(timeout=60)[0].count("Traceback") == 0
+    assert process.returncode == code
+    for folder in tmp_path.glob("runs/copy-*"):
+        entries = [entry["step"] for entry in RunFolder(folder).read_metrics()]
+        assert entries == list(range(100, 100 * len(entries) + 1, 100))  # it went on, not anew
 
 
 SLOW = (
@@ -278,6 +298,41 @@ def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Consol
     assert reproduce.estimate(runs, tmp_path, console) == {"steps": 50.0, "minutes": 120.0, "few": 10.0}
 
 
+def test_minutes_that_are_nearly_over_are_the_estimate(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reproduce, "pace", lambda run, slow: pytest.fail("updates were made to measure their pace"))
+    assert reproduce.estimate({"a": small(cpu_minutes=1.0)}, tmp_path, console) == {"a": 60.0}
+
+
+def test_what_a_run_has_done_needs_no_more_time(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+    slows: list[float] = []
+
+    def pace(run: Run, slow: float) -> float:
+        slows.append(slow)
+        return 0.5
+
+    monkeypatch.setattr(reproduce, "pace", pace)
+    runs = {
+        "steps": small(steps=100),
+        "minutes": small(steps=100_000, cpu_minutes=3.0),
+        "over": small(steps=100_000, cpu_minutes=0.5),
+        "damaged": small(steps=100),
+        "strange": small(steps=100),
+        "new": small(steps=100),
+    }
+    for key in ("steps", "minutes", "over"):
+        (tmp_path / key).mkdir()
+        for step in (30, 60):
+            RunFolder(tmp_path / key).append_metrics({"step": step, "cpu_seconds": step + 10.0})
+    for key, content in (("damaged", b'{"step": 60, "cpu_sec'), ("strange", b"3\n")):
+        (tmp_path / key).mkdir()
+        (tmp_path / key / "metrics.jsonl").write_bytes(content)
+    found = reproduce.estimate(runs, tmp_path, console)
+    assert found == {"steps": 20.0, "minutes": 110.0, "over": 0.0, "damaged": 50.0, "strange": 50.0, "new": 50.0}
+    assert slows == [float("inf"), pytest.approx(4 * 110 / 99_940), *[float("inf")] * 3]
+
+
 @pytest.mark.parametrize("name", ["copy", "adding", "permutation"])
 def test_no_two_lines_of_the_list_are_the_same(name: str, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduce, "pace", lambda run, slow: 0.5)
@@ -342,6 +397,19 @@ def test_what_needs_no_weights_is_measured_before_the_runs(
     with pytest.raises(Interrupted):
         reproduce.reproduce(["looked"], Plan(), console)
     assert there == [untrained.id]
+
+
+def test_an_estimate_names_what_is_to_be_measured_and_makes_nothing(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("Crew", "measure"):
+        monkeypatch.setattr(reproduce, name, lambda *about, **more: pytest.fail("something was made"))
+    other = Measurement("drive", "b(x)", 5, "drive", {"seeds": [1]}, small(seed=2))
+    both = [looking_at(small(), trained=False), looking_at(small(seed=3), trained=False), other]
+    monkeypatch.setitem(EXHIBITS, "looked", Exhibit("looked", "", "", "", "", measurements=lambda plan: iter(both)))
+    assert reproduce.reproduce(["looked"], Plan(), console, estimate_only=True) == []
+    assert "3 to be measured: srnn, b(x)\n" in said(console)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path: Path, console: Console) -> None:
@@ -427,3 +495,26 @@ def test_only_what_is_named_is_run() -> None:
     found = reproduce.runs_of([EXHIBITS["copy"], EXHIBITS["adding"]], Plan(), ["gru"])
     assert {run.network.name for run in found.values()} == {"gru"}
     assert {run.task.name for run in found.values()} == {"copy", "adding"}
+    gradients = reproduce.measurements_of([EXHIBITS["gradients"], EXHIBITS["runtime"]], Plan(), ["gru", "lstm"])
+    assert {each.line.split()[0] for each in gradients.values()} == {"gru", "lstm"}
+    assert len(gradients) == 2 * 2 * 3 * 2  # networks, tasks, lengths, untrained and trained; nothing of Table 4
+    everything = list(EXHIBITS["gradients"].measurements(Plan()))
+    assert list(reproduce.measurements_of([EXHIBITS["gradients"]], Plan())) == [each.id for each in everything]
+
+
+WITH_RUNS = [name for name, exhibit in EXHIBITS.items() if any(exhibit.points(QUICK))]
+
+
+@pytest.mark.usefixtures("digits", "voices")
+@pytest.mark.parametrize("name", WITH_RUNS)
+def test_every_exhibit_can_be_rehearsed(name: str, tmp_path: Path) -> None:
+    """One update of the first run of each of its tasks."""
+    runs = reproduce.runs_of([EXHIBITS[name]], QUICK).values()
+    for run in {run.task.name: run for run in reversed(runs)}.values():
+        record = train(replace(run, steps=1), tmp_path / run.id)
+        assert (record["status"], record["updates"], record["ended_by"]) == ("finished", 1, "steps")
+        assert (record["result"] is None) == (run.task.reports is None)
+
+
+def test_the_other_exhibits_have_measurements_alone() -> None:
+    assert EXHIBITS.keys() - set(WITH_RUNS) == {"gradients", "hiddenstate", "runtime", "timecomplexity"}  # see test_measures.py

@@ -1,6 +1,7 @@
 """Runs: equal ones give equal curves, stopped ones go on, and whatever goes wrong is one clear error with nothing lost."""
 
 import fcntl
+import io
 import json
 import math
 import os
@@ -10,18 +11,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy
 import pytest
 import torch
+from rich.console import Console
 
-from srnn import data, kernels, lab, records, train
-from srnn.data import mnist
-from srnn.errors import DivergedError, InUseError, RecordError, SettingError, SRNNError, StorageError
-from srnn.folder import RunFolder, load_tensors
+from srnn import kernels, lab, records, train
+from srnn.errors import DivergedError, Interrupted, InUseError, RecordError, SettingError, SRNNError, StorageError
+from srnn.folder import RunFolder, load_tensors, save_tensors
 from srnn.recipes import from_dict, make_run
 from srnn.run import Run
 from srnn.tasks import mix, pmnist
@@ -33,17 +34,6 @@ def copy_run(**settings: Any) -> Run:
     small: dict[str, Any] = {"length": 5, "hidden_size": 16, "batch_size": 4, "steps": 30, "eval_every": 7}
     how = {"dropout": 0.3, "optimizer": "adamw", "schedule": "cosine", "warmup": 3, "readout": (8,), "norm": True, "clip": 1.0}
     return make_run("copy", "srnn", **(small | how | settings))
-
-
-@pytest.fixture
-def digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """MNIST of 80 images that are easy to tell apart."""
-    labels = numpy.arange(80, dtype=numpy.uint8) % 10
-    images = numpy.random.RandomState(0).randint(0, 40, (80, 28, 28)).astype(numpy.uint8) + (20 * labels)[:, None, None]
-    monkeypatch.setattr(data, "find", lambda name: Path(name))
-    monkeypatch.setattr(mnist, "load", lambda folder: {"train": (images, labels), "test": (images[:20], labels[:20])})
-    splits = {"train": ("train", 0, 50), "val": ("train", 50, 80), "test": ("test", 0, 20)}
-    monkeypatch.setattr(pmnist, "SPLITS", splits)
 
 
 def digits_run(**settings: Any) -> Run:
@@ -291,10 +281,20 @@ def test_the_weights_that_validated_best_are_reported_and_the_test_data_are_read
 
 
 @pytest.mark.usefixtures("digits")
-def test_a_run_selects_by_the_metric_when_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("higher_is_better", [True, False])
+def test_a_run_selects_by_the_metric_when_asked(
+    higher_is_better: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pmnist.PMNIST, "higher_is_better", higher_is_better)
+    scores = iter([30.0, 20.0, 50.0, 50.0, 10.0, 10.0, 30.0, 40.0])  # the first of the best is kept
+    evaluate = Training._evaluate
+
+    def scored(self: Training, split: str) -> dict[str, Any]:
+        return evaluate(self, split) | ({"score": next(scores)} if split == "val" else {})
+
+    monkeypatch.setattr(Training, "_evaluate", scored)
     record = train.train(digits_run(epochs=8, select="metric"), tmp_path)
-    scores = record["curve"]["evaluation_score"]
-    assert record["selection"]["step"] == record["curve"]["step"][scores.index(max(scores))]
+    assert (record["selection"]["score"], record["selection"]["step"]) == ((50.0, 9) if higher_is_better else (10.0, 15))
 
 
 @pytest.mark.usefixtures("digits")
@@ -307,6 +307,15 @@ def test_runs_end_by_patience_by_the_ceiling_and_by_a_low_loss(tmp_path: Path, m
     monkeypatch.setattr(train, "WINDOW", 5)
     low = train.train(copy_run(stop_below=100.0), tmp_path / "low")
     assert (low["ended_by"], low["updates"]) == ("stop_below", 5)
+
+
+@pytest.mark.usefixtures("digits")
+@pytest.mark.parametrize(("steps", "ended"), [(None, ("epochs", 6, 2.0)), (7, ("epochs", 6, 2.0)), (5, ("steps", 5, 5 / 3))])
+def test_a_run_ends_by_its_epochs_or_by_its_steps_whichever_come_first(
+    steps: int | None, ended: tuple[str, int, float], tmp_path: Path
+) -> None:
+    record = train.train(digits_run(epochs=2, steps=steps), tmp_path)  # of three updates each
+    assert (record["ended_by"], record["updates"], record["epochs"]) == ended
 
 
 def test_the_record_tells_the_lowest_mean_of_consecutive_updates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +347,138 @@ def test_the_rate_warms_up_and_decays_to_zero() -> None:
     assert [learning_rate(stairs, 2.0, step, 103) for step in (0, 39, 40, 80)] == pytest.approx([2.0, 2.0, 0.2, 0.02])
 
 
+SHARES = {  # of the full rate, in ten updates with a warm-up of three, counted by hand
+    "constant": [1 / 3, 2 / 3, 1, 1, 1, 1, 1, 1, 1, 1],
+    "cosine": [1 / 3, 2 / 3, 1, 1, 0.95048, 0.81174, 0.61126, 0.38874, 0.18826, 0.04952],
+    "staircase": [1 / 3, 2 / 3, 1, 1, 0.1, 0.1, 0.1, 0.1, 0.01, 0.01],
+}
+# Some parameters of the last two have a rate of their own, with the run's optimizer and with one that is theirs.
+RATES: dict[str, tuple[dict[str, Any], list[float]]] = {
+    "srnn": ({}, [2e-3]),
+    "exprnn": ({"orthogonal_rate": 0.5}, [2e-3, 1e-3]),
+    "rgd": ({"unitary_rate": 0.25}, [2e-3, 5e-4]),
+}
+
+
+@pytest.mark.parametrize("schedule", SHARES)
+@pytest.mark.parametrize("network", RATES)
+def test_every_update_is_made_with_the_rate_of_the_schedule(network: str, schedule: str, tmp_path: Path) -> None:
+    own, peaks = RATES[network]
+    small: dict[str, Any] = {"length": 5, "hidden_size": 8, "batch_size": 2, "steps": 10, "lr": 2e-3, "warmup": 3}
+    run = make_run("copy", network, schedule=schedule, decay_every=4, **small, **own)
+    training, used = Training(run, RunFolder(tmp_path), math.inf, ()), list[float]()
+    for optimizer in training.optimizers:
+        optimizer.register_step_pre_hook(lambda at, *about: used.extend(group["lr"] for group in at.param_groups))
+    for share in SHARES[schedule]:
+        used.clear()
+        training.make_update()
+        assert used == pytest.approx([share * peak for peak in peaks], rel=1e-4)
+
+
+# Scores of what a run has left.
+
+
+def score(folder: Path, split: str | None = None) -> tuple[dict[str, Any], str]:
+    """What `srnn eval` finds, and what it says."""
+    console = Console(file=io.StringIO(), width=200)
+    found = lab.evaluate_run(folder, split, console)
+    return found, console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("digits")
+def test_eval_takes_validation_data_until_the_run_is_finished_and_then_the_test_data(tmp_path: Path) -> None:
+    run = digits_run(lr=1.0, epochs=5)  # whose last weights are not its best
+    stop_after(13, run, tmp_path)  # with a checkpoint of update 12, the end of the fourth epoch
+    found, said = score(tmp_path)
+    *before, entry = RunFolder(tmp_path).read_metrics()
+    assert entry["evaluation"]["loss"] > min(each["evaluation"]["loss"] for each in before)
+    assert found == {name: entry["evaluation"][name] for name in ("split", "loss", "score")}
+    assert found["split"] == "val"
+    assert said.startswith("val accuracy ")
+    assert said.endswith(f"(guesser 10.00); weights: {tmp_path / 'checkpoint.safetensors'}\n")
+    record = train.train(run, tmp_path)
+    found, said = score(tmp_path)
+    assert found == {"split": "test", "loss": record["result"]["loss"], "score": record["result"]["value"]}
+    assert said.endswith(f"weights: {tmp_path / 'model.safetensors'}\n")
+    assert score(tmp_path, "val")[0] == {name: record["selection"][name] for name in ("split", "loss", "score")}
+    assert score(tmp_path, "train")[0]["split"] == "train"
+    with pytest.raises(SettingError, match="no split is called 'dev'; there are train, val, test"):
+        score(tmp_path, "dev")
+
+
+@pytest.mark.usefixtures("digits")
+def test_eval_takes_what_is_reported_where_nothing_selects(tmp_path: Path) -> None:
+    stop_after(1, make_run("randomlabels", "srnn", samples=20), tmp_path)
+    assert score(tmp_path)[0]["split"] == "train"
+
+
+def test_eval_of_a_run_without_weights_says_why(tmp_path: Path) -> None:
+    stop_after(1, copy_run(), tmp_path / "begun")
+    (tmp_path / "begun" / "checkpoint.safetensors").unlink()
+    with pytest.raises(RecordError, match=r"begun/checkpoint\.safetensors is not there"):
+        score(tmp_path / "begun")
+    train.train(copy_run(lr=1e30, clip=None, norm=False, optimizer="sgd"), tmp_path / "diverged", checkpoint_every=1000.0)
+    with pytest.raises(RecordError, match="diverged left no weights: the run diverged before its first checkpoint"):
+        score(tmp_path / "diverged")
+
+
+@pytest.mark.parametrize("other", [{"hidden_size": 12}, {"norm": False, "dropout": 0.0}])
+def test_eval_names_weights_of_another_network(other: dict[str, Any], tmp_path: Path) -> None:
+    for name, settings in (("ours", {}), ("theirs", other)):
+        train.train(copy_run(steps=1, **settings), tmp_path / name)
+    os.replace(tmp_path / "theirs" / "model.safetensors", tmp_path / "ours" / "model.safetensors")
+    with pytest.raises(RecordError, match=r"ours/model\.safetensors does not fit the run's network: ") as caught:
+        score(tmp_path / "ours")
+    assert "\n" not in str(caught.value)
+
+
 # What goes wrong.
+
+
+class Signals(train.Watcher):
+    """Sends signals to this process, after update 3."""
+
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self.numbers = numbers
+
+    def update(self, training: Training) -> None:
+        if training.position.step == 3:
+            for number in self.numbers:
+                signal.raise_signal(number)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C is seen, also where a shell began these tests in the background; SIGTERM that a run lets through is a failure."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *about: pytest.fail("SIGTERM was not taken")),
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(
+    ("numbers", "name", "code"),
+    [((signal.SIGINT,), "Ctrl-C", 130), ((signal.SIGTERM, signal.SIGTERM, signal.SIGINT), "SIGTERM", 143)],
+)
+def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_first(
+    numbers: tuple[signal.Signals, ...], name: str, code: int, tmp_path: Path
+) -> None:
+    with pytest.raises(Interrupted, match=f"stopped by {name} after update 3; .* srnn train --resume ") as caught:
+        train.train(copy_run(), tmp_path, checkpoint_every=1000.0, watchers=[Signals(*numbers)])
+    assert caught.value.exit_code == code
+    assert load_tensors(tmp_path / "checkpoint.safetensors")[1]["position"]["step"] == 3
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train.train(copy_run(), tmp_path, checkpoint_every=1000.0, watchers=[Signals(signal.SIGINT, signal.SIGINT)])
+    assert not (tmp_path / "checkpoint.safetensors").exists()
 
 
 @pytest.mark.parametrize("call", range(2, 12))
@@ -449,6 +589,44 @@ def test_a_damaged_checkpoint_is_named_and_left_as_it_is(damage: str, tmp_path: 
         train.train(copy_run(), tmp_path)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == broken
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda tensors, state: state["position"].update(mood="good"), "'mood'"),
+        (lambda tensors, state: state.pop("on"), "'on'"),
+        (lambda tensors, state: tensors.pop("model.embedding.weight"), "embedding.weight"),
+        (lambda tensors, state: tensors.update({"optimizer.0.first.step": torch.zeros(())}), "'first'"),
+    ],
+    ids=["position", "ground", "weights", "optimizer"],
+)
+def test_a_checkpoint_of_another_version_is_named_and_left_as_it_is(
+    change: Callable[[Any, Any], Any], said: str, tmp_path: Path
+) -> None:
+    stop_after(3, copy_run(), tmp_path)
+    path = tmp_path / "checkpoint.safetensors"
+    tensors, state = load_tensors(path)
+    change(tensors, state)
+    save_tensors(path, tensors, state)
+    before = path.read_bytes()
+    with pytest.raises(RecordError, match=rf"checkpoint\.safetensors does not fit this version of srnn: .*{said}") as caught:
+        train.train(copy_run(), tmp_path)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b'{"step": 7'])
+def test_a_curve_that_has_lost_its_end_is_named_and_left_as_it_is(content: bytes, tmp_path: Path) -> None:
+    stop_after(8, copy_run(), tmp_path)
+    place = RunFolder(tmp_path)
+    length = place.metrics_length()
+    place.metrics.write_bytes(content)
+    with pytest.raises(RecordError, match=r"metrics\.jsonl is altered, or has lost its end: it does not fit the checkpoint"):
+        train.train(copy_run(), tmp_path)
+    with pytest.raises(RecordError, match=rf"has lost its end: {length} bytes are needed, {len(content)} are there"):
+        place.cut_metrics(length)
+    assert place.metrics.read_bytes() == content
 
 
 @pytest.mark.parametrize("text", ["{}", "[", '{"run": {"task": {"name": "copy"}}}', '{"run": {"task": 3, "network": 4}}'])

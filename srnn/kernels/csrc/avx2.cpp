@@ -7,6 +7,7 @@
 #else
 #pragma GCC target("avx2,fma,f16c")
 #endif
+#define SRNN_AVX2  // __AVX2__ would not do: g++ 12 reads the whole file before it looks at the pragma
 namespace srnn::avx2 {
 #include "shuffle_scan.inl"
 }

@@ -5,6 +5,7 @@
 // and dtypes were checked before.
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -33,10 +34,13 @@ Type type_of(const Tensor& t) {
 size_t bytes_of(Type type) { return type == Type::f64 ? 8 : type == Type::f32 ? 4 : 2; }
 ScalarType state_type(Type type) { return type == Type::f64 ? ScalarType::Double : ScalarType::Float; }
 
+// $SRNN_ISA=baseline takes those for any processor, so that they can be tested on one that has better.
 Kernels kernels_for(Type type) {
 #if defined(__x86_64__)
+  static const char* const asked = std::getenv("SRNN_ISA");
+  static const bool plain = asked && std::strcmp(asked, "baseline") == 0;
   static const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  if (has_avx2) return avx2::kernels(type);
+  if (has_avx2 && !plain) return avx2::kernels(type);
 #endif
   return baseline::kernels(type);
 }

@@ -46,6 +46,37 @@ template <class V, class P> INLINE V read(const P* p) {
 }
 template <class V, class P> INLINE void write(P* p, V v) { __builtin_memcpy(p, &v, sizeof(V)); }
 
+// A vector beside a number, in parts as wide as the processor's registers: where it has none for the whole, GCC adds in parts by
+// itself, but compares one lane after the other.
+#if defined(SRNN_AVX2)
+constexpr int kRegister = 32;
+#else
+constexpr int kRegister = 16;
+#endif
+template <class R, class How, class V, class E> INLINE R by_parts(V v, E number) {
+  typedef E part __attribute__((vector_size(kRegister)));
+  constexpr int count = sizeof(V) / kRegister;
+  if constexpr (count == 1) return (R)How::of((part)v, part{} + number);
+  part parts[count];
+  __builtin_memcpy(parts, &v, sizeof(V));
+  #pragma GCC unroll 4
+  for (int i = 0; i < count; ++i) parts[i] = (part)How::of(parts[i], part{} + number);
+  return read<R>(parts);
+}
+struct AtMost { template <class P> static INLINE auto of(P v, P number) { return v <= number; } };
+struct Below { template <class P> static INLINE auto of(P v, P number) { return v < number; } };
+struct Other { template <class P> static INLINE auto of(P v, P number) { return v != number; } };
+struct NotANumber { template <class P> static INLINE auto of(P v, P) { return v != v; } };
+struct Within {
+  template <class P> static INLINE auto of(P v, P limit) {
+    v = v > limit ? limit : v;
+    return v < -limit ? -limit : v;
+  }
+};
+template <class S> INLINE typename Wide<S>::mask at_most_zero(typename Wide<S>::vec v) {
+  return by_parts<typename Wide<S>::mask, AtMost>(v, S{});
+}
+
 INLINE float8 load(const float* p) { return read<float8>(p); }
 INLINE Wide<double>::vec load(const double* p) { return read<Wide<double>::vec>(p); }
 INLINE float8 load(const bf16* p) {
@@ -59,20 +90,16 @@ INLINE void store(double* p, Wide<double>::vec v) { write(p, v); }
 INLINE void store(bf16* p, float8 v) {
   uint32x8 u = (uint32x8)v;
   uint32x8 rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  uint32x8 nan = (uint32x8)(v != v);
+  uint32x8 nan = by_parts<uint32x8, NotANumber>(v, 0.0f);
   write(p, __builtin_convertvector((rounded & ~nan) | (nan & 0x7fc0), half8));
 }
 INLINE void store(f16* p, float8 v) { write(p, __builtin_convertvector(v, float16x8)); }
 
-// max(0, v), but NaN passes, as in torch.relu: the instruction gives its second operand when either is NaN.
-INLINE float8 relu(float8 v) {
-#if defined(__AVX2__)
-  return __builtin_ia32_maxps256(float8{}, v);
-#else
-  return v <= 0 ? float8{} : v;
-#endif
+// max(0, v), but NaN passes, as in torch.relu.
+INLINE float8 relu(float8 v) { return (float8)(~at_most_zero<float>(v) & (Wide<float>::mask)v); }
+INLINE Wide<double>::vec relu(Wide<double>::vec v) {
+  return (Wide<double>::vec)(~at_most_zero<double>(v) & (Wide<double>::mask)v);
 }
-INLINE Wide<double>::vec relu(Wide<double>::vec v) { return v <= 0 ? Wide<double>::vec{} : v; }
 
 template <class M> INLINE bool any(M mask) {
   uint64_t part[sizeof(M) / 8], all = 0;
@@ -110,32 +137,20 @@ template <class T, class S> COLD void load_units(S* to, const T* p, int64_t coun
   }
 }
 
-// a * b + c, rounded once where the processor can. The compiler is told to fuse nothing by itself: the forms of the scan are
-// compiled separately and must give the same bits.
-INLINE float8 fma(float8 a, float8 b, float8 c) {
-#if defined(__FMA__)
-  return __builtin_ia32_vfmaddps256(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
-INLINE Wide<double>::vec fma(Wide<double>::vec a, Wide<double>::vec b, Wide<double>::vec c) { return a * b + c; }
-
 // The logistic function: float by a polynomial of degree 6 to 2 ulp, double by libm.
 INLINE float8 sigmoid(float8 x) {
   float8 y = -x;
-  y = y > 87.0f ? float8{} + 87.0f : y;
-  y = y < -87.0f ? float8{} - 87.0f : y;
-  const float8 n = fma(y, float8{} + 1.44269504f, float8{} + 12582912.0f);  // 1.5 * 2^23: its last bits are round(y / ln 2)
+  y = by_parts<float8, Within>(y, 87.0f);
+  const float8 n = y * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: its last bits are round(y / ln 2)
   const float8 whole = n - 12582912.0f;
-  const float8 f = fma(whole, float8{} + 2.12194440e-4f, fma(whole, float8{} - 0.693359375f, y));
-  float8 p = fma(f, float8{} + 1.3981999e-3f, float8{} + 8.3334519e-3f);
-  p = fma(p, f, float8{} + 4.1665796e-2f);
-  p = fma(p, f, float8{} + 1.6666665e-1f);
-  p = fma(p, f, float8{} + 5.0000001e-1f);
-  p = fma(p * f, f, f + 1.0f);
+  const float8 f = whole * 2.12194440e-4f + (whole * -0.693359375f + y);
+  float8 p = f * 1.3981999e-3f + 8.3334519e-3f;
+  p = p * f + 4.1665796e-2f;
+  p = p * f + 1.6666665e-1f;
+  p = p * f + 5.0000001e-1f;
+  p = p * f * f + (f + 1.0f);
   const uint32x8 scale = ((uint32x8)n - 0x4b400000u + 127u) << 23;
-  return 1.0f / fma(p, (float8)scale, float8{} + 1.0f);
+  return 1.0f / (p * (float8)scale + 1.0f);
 }
 INLINE Wide<double>::vec sigmoid(Wide<double>::vec x) {
   Wide<double>::vec y;
@@ -156,19 +171,8 @@ template <class E> struct Row {
   }
 };
 
-// Eight elements from p + offset on, offset -1, 0 or 1. A load across two vectors that were stored just before would have to
-// wait until both have left for the cache; two loads of whole vectors do not.
-template <class E> INLINE typename Row<E>::vec slide(const E* p, int64_t offset) {
-  typedef typename Row<E>::vec vec;
-#if defined(__AVX2__)
-  if constexpr (sizeof(E) == 4) {
-    if (offset == 1) return __builtin_shufflevector(read<vec>(p), read<vec>(p + 8), 1, 2, 3, 4, 5, 6, 7, 8);
-    if (offset == -1) return __builtin_shufflevector(read<vec>(p - 8), read<vec>(p), 7, 8, 9, 10, 11, 12, 13, 14);
-    return read<vec>(p);
-  }
-#endif
-  return read<vec>(p + offset);
-}
+// Eight elements from p + offset on, offset -1, 0 or 1.
+template <class E> INLINE auto slide(const E* p, int64_t offset) { return read<typename Row<E>::vec>(p + offset); }
 
 // Asks for the 64 elements at p + offset, which need not exist. Rows read from the last to the first are not foreseen by the
 // processor: without this, a step back in time waits for memory.
@@ -243,7 +247,7 @@ template <class T, bool few> struct Gated {
   INLINE vec value(int64_t j) { return load(r + j) + load(c + j); }
   INLINE vec open(int64_t j) {
     vec y = load(e + j);
-    if (few) for (int64_t l = 0; l < C; ++l) y = fma(x[l], load(u + l * width + j), y);
+    if (few) for (int64_t l = 0; l < C; ++l) y = x[l] * load(u + l * width + j) + y;
     else y += load(q + j);
     return sigmoid(y);
   }
@@ -286,7 +290,7 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
           if (tanh) {
             for (int l = 0; l < 8; ++l) v[l] = sizeof(S) == 4 ? __builtin_tanhf(v[l]) : __builtin_tanh(v[l]);
           } else {
-            const mask dead = v <= 0;  // false for NaN, whose derivative passes too
+            const mask dead = at_most_zero<S>(v);  // false for NaN, whose derivative passes too
             v = relu(v);
             if (final) {
               const mask before = slide(z + 8 * j, offset);
@@ -397,10 +401,10 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
           } else {
             mask alive;
             if (kept == Kept::bits) {
-              alive = (alive_bits & (integer)(1 << j)) != 0;
+              alive = by_parts<mask, Other>(alive_bits & (integer)(1 << j), integer{});
             } else {
               const mask before = slide(z + 8 * j, offset);
-              alive = before < (integer)k;
+              alive = by_parts<mask, Below>(before, (integer)k);
               write(zero.at + i + 8 * j, before);
             }
             d = (vec)((mask)d & alive);
@@ -416,7 +420,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
               const vec dq = d * gate.value(8 * j) * o * (1 - o);
               dr = d * o;
               store(sum + size, load(sum + size) + dq);
-              if (few) for (int64_t l = 0; l < gate.C; ++l) store(sum + (2 + l) * size, fma(dq, gate.x[l], load(sum + (2 + l) * size)));
+              if (few) for (int64_t l = 0; l < gate.C; ++l) store(sum + (2 + l) * size, dq * gate.x[l] + load(sum + (2 + l) * size));
               else store((w == kLanes ? gate.q_row + i : gate.q_tail) + 8 * j, dq);
             }
             store(sum, load(sum) + dr);
@@ -514,9 +518,10 @@ template <class T> void table_forward(const TableScan& f, int64_t item0, int64_t
         #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) {
           const vec v = h[j] + load(row + 8 * j);
-          const mask dead = v <= 0;
+          const mask dead = at_most_zero<S>(v);
           h[j] = relu(v);
-          zero[j] = dead ? step : zero[j];
+          if constexpr (sizeof(mask) == kRegister) zero[j] = dead ? step : zero[j];
+          else zero[j] = (dead & step) | (~dead & zero[j]);
         }
       }
       for (int j = 0; j < kVectors; ++j) store(lane + 8 * j, h[j]);
@@ -533,6 +538,7 @@ template <class T> void table_forward(const TableScan& f, int64_t item0, int64_t
 
 template <class S> INLINE void add_units(S* to, const S* from, int64_t count) {
   int64_t i = 0;
+  #pragma GCC unroll 4
   for (; i + 8 <= count; i += 8) store(to + i, load(to + i) + load(from + i));
   for (; i < count; ++i) to[i] += from[i];
 }

@@ -1,0 +1,22 @@
+"""What $SRNN_REQUIRE asks for is there, or the tests do not begin."""
+
+import conftest
+import pytest
+
+from srnn.kernels import native
+
+
+@pytest.mark.parametrize("wish", ["nativ", "ray,nativ", "ray, native"])
+def test_a_wish_that_is_misspelt_is_answered_with_those_there_are(wish: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SRNN_REQUIRE", wish)
+    with pytest.raises(pytest.UsageError, match=r"nothing is called so; there are native, ray, mnist, browser"):
+        conftest.pytest_sessionstart()
+
+
+def test_what_is_missing_ends_the_tests_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "load_error", lambda: "no compiler")
+    monkeypatch.setenv("SRNN_REQUIRE", "browser")
+    conftest.pytest_sessionstart()
+    monkeypatch.setenv("SRNN_REQUIRE", "browser,native")
+    with pytest.raises(pytest.exit.Exception, match="SRNN_REQUIRE=native, and it is not available: no compiler"):
+        conftest.pytest_sessionstart()
