@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/*)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test slow faults bench lint asan setup clean help
+.PHONY: demo test slow backends faults bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## doctor, a short benchmark, and three problems of the paper learned before your eyes
@@ -27,6 +27,11 @@ test: lint  ## lint, the check of the library's ABI, and the tests but the slow 
 slow: setup  ## the slow tests: networks that learn, exhibits rehearsed
 	@$(BIN)/pytest -m slow
 
+# "auto" is the compiled code for this processor: what others get is tested here.
+backends: setup  ## the kernel as it runs without AVX2, layer and networks on plain PyTorch operations
+	@SRNN_ISA=baseline $(BIN)/pytest -q -k native tests/test_kernels.py
+	@SRNN_BACKEND=torch $(BIN)/pytest -q -m 'not slow' tests/test_layer.py tests/test_baselines.py
+
 # FILL=docs/faults.md puts the table of this run into that file.
 faults: setup  ## processes killed, disks filled, files damaged, by the thousand; says how many were survived
 	@SRNN_FAULTS=$(FILL) $(BIN)/pytest -q -s -m faults tests/test_faults.py
@@ -43,7 +48,7 @@ lint: setup  ## ruff, mypy and import-linter
 # A library of its own, so that the one in use stays as it is. Python does not know of the sanitizers: they are preloaded.
 TORCH = $(shell $(BIN)/python -c 'import torch; print(torch.__path__[0])')
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr,alignment
-asan: setup  ## the tests of the compiled kernel under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: setup  ## the tests of the compiled kernels under AddressSanitizer and UndefinedBehaviorSanitizer
 	@echo "asan: building the kernel with sanitizers"
 	@mkdir -p build/asan
 	@g++ -std=c++17 -O1 -g -fno-omit-frame-pointer -fPIC -shared $(SANITIZE) -fno-math-errno -fno-trapping-math -Wno-psabi \
@@ -51,7 +56,8 @@ asan: setup  ## the tests of the compiled kernel under AddressSanitizer and Unde
 		-o build/asan/_C.so
 	@SRNN_LIBRARY=build/asan/_C.so SRNN_REQUIRE=native ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-		$(BIN)/pytest -m 'not slow' -k 'native and not compiled and not traced' tests/test_kernels.py
+		$(BIN)/pytest -m 'not slow' -k '(native and not compiled and not traced) or test_recurrences' \
+		tests/test_kernels.py tests/test_recurrences.py
 
 setup: .venv/installed
 

@@ -366,7 +366,10 @@ def reproduce(
     list_: Annotated[
         bool, typer.Option("--list", help="Name the exhibits: what they show, how many runs, how many recorded.")
     ] = False,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Say what would be run, and for how long; run nothing.")] = False,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Say what would be run, and for how long, by three updates of each; run nothing else."),
+    ] = False,
     profile: Annotated[
         str, typer.Option(help="cpu: rivals get minutes; full: the authors' lengths for all; or quick.")
     ] = "cpu",

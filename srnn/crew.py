@@ -206,9 +206,10 @@ def _work(line: Connection) -> None:
     """What a process does: one run after the other, each from its settings to its record, until it is given None."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # between two runs; while it trains, a run sees to it
     while (given := _hear(line)) is not None:
-        plain, folder = given
+        plain, folder, every = given
         try:
-            _say(line, ["done", train(from_dict(plain, is_ours=True), Path(folder), watchers=[Teller(partial(_say, line))])])
+            told = [Teller(partial(_say, line))]
+            _say(line, ["done", train(from_dict(plain, is_ours=True), Path(folder), checkpoint_every=every, watchers=told)])
         except Interrupted:
             _say(line, ["stopped", None])
             return
@@ -247,16 +248,16 @@ class Worker:
 
 
 class Processes:
-    """The engine of this machine: so many worker processes."""
+    """The engine of this machine: so many worker processes. `checkpoint_every` is in seconds."""
 
-    def __init__(self, jobs: int) -> None:
-        self.room = jobs
+    def __init__(self, jobs: int, checkpoint_every: float = 30.0) -> None:
+        self.room, self.checkpoint_every = jobs, checkpoint_every
         self.context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
         self.working: dict[str, Worker] = {}
         self.idle: list[Worker] = []
 
     def begin(self, key: str, run: Run, folder: Path) -> None:
-        given = [run.as_dict(), str(folder)]
+        given = [run.as_dict(), str(folder), self.checkpoint_every]
         try:
             worker = self.idle.pop() if self.idle else Worker(self.context)
             _say(worker.line, given)

@@ -17,7 +17,8 @@ HEADINGS = ("network", "", "parameters", "free", "layer alone", "counted by the 
 ABOUT = (
     "Parameters: all numbers that are stored and trained, embedding and read-out included. Free: degrees of freedom, fewer "
     "where numbers are bound by a constraint. Counted by the authors: what the code of the SRNN paper's authors prints on "
-    "adding with 128 units (the last line of Table 4); it has a scalar in SRNN that nothing uses, and an unused map in uRNN."
+    "adding with 128 units (those of its Table 4 among them); it has a scalar in SRNN that nothing uses, and an unused map in "
+    "uRNN."
 )
 
 

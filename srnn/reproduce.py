@@ -7,7 +7,7 @@ does not lose them, and the others after; where a run has left no weights, it is
 
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,13 @@ def show(plan: Plan, console: Console) -> None:
     for exhibit in EXHIBITS.values():
         keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
         counts = str(len(keys)), str(len(keys & done.keys()))
-        table.add_row(exhibit.id, exhibit.where, exhibit.title, *counts, ", ".join(exhibit.data))
+        table.add_row(
+            exhibit.id,
+            exhibit.where,
+            exhibit.title,
+            *counts,
+            ", ".join(sorted({name for name in exhibit.data_sets(plan) if name})),
+        )
     console.print(table, highlight=False)
 
 
@@ -100,25 +106,42 @@ def reproduce(
     for network in only:
         if network not in NETWORKS:
             raise one_of("network", network, sorted(NETWORKS))
-    missing = {exhibit.id: ", ".join(name for name in exhibit.data if not data.is_here(name)) for exhibit in chosen(wanted)}
-    missing = {name: absent for name, absent in missing.items() if absent}
-    if missing and "all" not in wanted:  # said before hours of other exhibits
-        said = "; ".join(f"{name} needs data that are not here: {absent}" for name, absent in missing.items())
-        raise DataError(f"{said}; `srnn data` says how to get them")
-    for name, absent in missing.items():
-        console.print(f"{name} is left out: it needs {absent}; `srnn data` says how to get it", highlight=False)
+    needed = {exhibit.id: exhibit.data_sets(plan) for exhibit in chosen(wanted)}
+    absent = {name for names in needed.values() for name in set(names) if name and not data.is_here(name)}
+    lacking: list[str] = []
+    impossible: list[str] = []
+    for name, needs in needed.items():
+        without = sum(each in absent for each in needs)
+        if without:  # said before hours of other exhibits
+            names = ", ".join(sorted(absent.intersection(needs)))
+            lacking.append(f"{name} needs data that are not here: {names}, for {without} of its {len(needs)} parts")
+        if without == len(needs):
+            impossible.append(name)
+    if impossible and "all" not in wanted:
+        raise DataError(f"{'; '.join(lacking)}; `srnn data` says how to get them")
+    for said in lacking:
+        console.print(f"{said}, which are left out; `srnn data` says how to get them", highlight=False, soft_wrap=True)
     for exhibit in chosen(wanted):
-        if exhibit.id not in missing:
-            failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only)
+        if exhibit.id not in impossible:
+            failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only, absent)
     return failed
 
 
 def _reproduce(
-    exhibit: Exhibit, plan: Plan, console: Console, jobs: int, ray: str | None, only: Iterable[str], estimate_only: bool
+    exhibit: Exhibit,
+    plan: Plan,
+    console: Console,
+    jobs: int,
+    ray: str | None,
+    only: Iterable[str],
+    estimate_only: bool,
+    absent: Collection[str],  # data sets
 ) -> list[str]:
     runs, into = places(plan)
     done = recorded(into, console)
-    wanted, measurements = runs_of([exhibit], plan, only), measurements_of([exhibit], plan, only)
+    wanted = {key: run for key, run in runs_of([exhibit], plan, only).items() if run.task.data_set not in absent}
+    measurements = measurements_of([exhibit], plan, only)
+    measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}
     if only and not wanted and not measurements:
         more = "" if plan.all_networks else "; --all-networks may add some"
         console.print(f"{exhibit.id} has no run of {', '.join(only)}{more}", highlight=False)

@@ -474,14 +474,38 @@ def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPat
     with pytest.raises(SettingError, match="no exhibit is called 'coppy'; there are all, copy, adding, psmnist"):
         reproduce.chosen(["coppy"])
     monkeypatch.setattr(data, "is_here", lambda name: False)
-    with pytest.raises(DataError, match="timit needs data that are not here: speech; `srnn data` says how"):
+    with pytest.raises(
+        DataError, match="timit needs data that are not here: speech, for 60 of its 60 parts; `srnn data` says how"
+    ):
         reproduce.reproduce(["timit"], QUICK, console)
     monkeypatch.setattr(reproduce, "_reproduce", lambda *about: pytest.fail("copy was begun"))
     with pytest.raises(DataError, match="timit needs data"):
         reproduce.reproduce(["copy", "timit"], QUICK, console)
     monkeypatch.setattr(reproduce, "_reproduce", lambda exhibit, *about: [exhibit.id])
-    assert reproduce.reproduce(["all"], QUICK, console) == ["copy", "adding", "runtime", "permutation", "timecomplexity"]
-    assert "timit is left out: it needs speech" in said(console)
+    possible = ["copy", "adding", "runtime", "gradients", "hiddenstate", "permutation", "timecomplexity"]
+    assert reproduce.reproduce(["all"], QUICK, console) == possible
+    assert "timit needs data that are not here: speech" in said(console)
+
+
+def test_parts_whose_data_are_missing_are_left_out_and_the_others_made(
+    monkeypatch: pytest.MonkeyPatch, console: Console, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(data, "is_here", lambda name: name != "speech")
+    measured: list[str] = []
+
+    def measure_all(left: dict[str, Any], *about: Any) -> list[str]:
+        measured.extend(each.line for each in left.values())
+        return []
+
+    monkeypatch.setattr(reproduce, "measure_all", measure_all)
+    monkeypatch.setattr(Crew, "work", lambda crew: [])
+    reproduce.reproduce(["hiddenstate", "gradients"], QUICK, console)
+    parts = [each for name in ("hiddenstate", "gradients") for each in EXHIBITS[name].measurements(QUICK)]
+    wanted = [each.line for each in parts if each.run is None or each.run.task.name != "speech"]
+    assert sorted(measured) == sorted(wanted)
+    assert len(wanted) == len(parts) - 2  # states, and b(x)
+    assert "hiddenstate needs data that are not here: speech, for 1 of its 4 parts, which are left out" in said(console)
 
 
 def test_a_network_that_an_exhibit_does_not_have_is_told(console: Console) -> None:

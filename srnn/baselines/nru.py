@@ -7,11 +7,11 @@
     v_i = p_i (x) w over its length, where (p, w) = q W_v + b_v have sqrt(k M) numbers each and p_i is the i-th part of p: the
     length of an outer product is the product of the lengths, so the directions themselves are never written out.
 
-As in the released code: x_t is not in q, and alpha, beta may be negative (`relu` gives the paper's own form). With its first
-weights the memory grows by some percent at each step, and after a few hundred steps a loss begins above 1e10. What ends the
-growth there is an accident that the published numbers hang on: beyond 5e7 the fifth powers of the L5 norm overflow float32, and
-such a direction becomes 0. Without that, adding with 200 steps was not learned; so it is a rule here, `REACH`, and nothing
-overflows.
+As in the released code: x_t is not in q, and alpha, beta may be negative (`relu` keeps them from it, as in the paper; x_t stays
+out). With its first weights the memory grows by some percent at each step, and after a few hundred steps a loss begins above
+1e10. What ends the growth there is an accident that the published numbers hang on: beyond 5e7 the fifth powers of the L5 norm
+overflow float32, and such a direction becomes 0. Without that, adding with 200 steps was not learned; so it is a rule here,
+`REACH`, and nothing overflows.
 `head_scale` 0.1, which is not the paper's, begins with small alpha and beta, and the growth with them. Memory and heads must be
 such that each p_i is a whole part of p.
 """

@@ -57,7 +57,7 @@ class URNNNetwork(Network):
     is_stacked = False
     authors_counts = {"": 2_305}
     # The authors of SRNN feed an embedded symbol as the complex input itself: that is V on one-hot symbols.
-    # DEVIATION: theirs begins with N(0, 1), a hundred times as long as h_0; V begins as in uRNN's paper.
+    # DEVIATION: theirs begins with N(0, 1), 16 times as long as h_0; V begins as in uRNN's paper.
     # DEVIATION: the running mean of RMSprop begins at 0 and has an epsilon, torch's; there at 1e-3 without one.
     recipes = {
         "paper": {"copy": {"embed": False}},

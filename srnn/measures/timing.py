@@ -31,8 +31,8 @@ def runtime(
 ) -> dict[str, Any]:
     """Milliseconds of one training step, batch 100 and 128 units, all sides taking turns; ratios to SRNN in its dense form.
 
-    The plain loop is SRNN without a compiled kernel, dense that with real inputs, alphabet that with symbols. uRNN runs twice,
-    with its matrix built once for a sequence and with its factors applied at every step.
+    The plain loop is SRNN by the reference, step by step, dense that with real inputs, alphabet that with symbols. uRNN runs
+    twice, with its matrix built once for a sequence and with its factors applied at every step.
     """
     others, before = Others(), torch.get_num_threads()
     torch.set_num_threads(threads)

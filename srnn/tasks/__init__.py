@@ -71,6 +71,11 @@ class Task:
         return tuple(dict.fromkeys(split for split in (self.selects, self.reports) if split is not None))
 
     @property
+    def data_set(self) -> str | None:
+        """The name of the data that are read (`srnn data`); None where they are drawn."""
+        return None
+
+    @property
     def data_digest(self) -> str | None:
         """A digest of the data that are read, for the record; None where they are drawn."""
         return None

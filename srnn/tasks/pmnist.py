@@ -64,6 +64,10 @@ class Digits(Classification):
         return tuple(self._splits)
 
     @property
+    def data_set(self) -> str:
+        return "mnist"
+
+    @property
     def data_digest(self) -> str:
         return mnist.DIGEST
 

@@ -3,8 +3,9 @@
     predict    see frame t, say frame t + 1; after the last comes silence
     echo       see frame t + 1, say frame t, which was seen one step before
 
-The published numbers on TIMIT fit the second, which is far easier: the recipe they follow exchanges input and target. The score
-is the mean squared error in dB^2 over all valid frames and bins at once: long utterances weigh more, padding does not count.
+The published numbers on TIMIT are plausible for the second alone, which is far easier: the recipe they follow exchanges input
+and target. The score is the mean squared error in dB^2 over all valid frames and bins at once: long utterances weigh more,
+padding does not count.
 """
 
 from collections.abc import Iterator
@@ -57,6 +58,10 @@ class Speech(Task):
     @property
     def splits(self) -> tuple[str, ...]:
         return tuple(self._frames)
+
+    @property
+    def data_set(self) -> str:
+        return self.corpus
 
     @cached_property
     def data_digest(self) -> str:
