@@ -142,7 +142,7 @@ from srnn.crew import Crew, Processes
 from srnn.recipes import make_run
 
 if __name__ == "__main__":
-    runs = [make_run("copy", "srnn", length=5, hidden_size=3, batch_size=2, steps=20_000, seed=seed) for seed in range(4)]
+    runs = [make_run("copy", "srnn", length=5, hidden_size=3, batch_size=2, steps=4000, seed=seed) for seed in range(4)]
     left = {run.id: run for run in runs}
     Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Processes(2, checkpoint_every=0.01)).work()
 """
@@ -160,7 +160,7 @@ def test_a_reproduction_with_two_jobs_is_killed_anywhere(tmp_path: Path) -> None
             process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, start_new_session=True)
             if kill % 2:
                 wait_for_another(before, folder, partial(is_running, process))
-            time.sleep(rng.random() * (0.2 if kill % 2 else 6))
+            time.sleep(rng.random() * (0.2 if kill % 2 else 4))
             assert is_running(process), "it was over before it could be killed"
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
