@@ -506,7 +506,8 @@ EXHIBITS: dict[str, Exhibit] = {
             "10, on pMNIST the state changes steadily.",
             departures=(
                 "Adding and copy at T = 200, the echo of our corpus at the length of the paper's picture, 151. Pictures are "
-                "of one sequence; numbers are means of up to 50, of one network each, trained with seed 1234.",
+                "of one sequence, of adding that of 50 whose shortest band is the longest; numbers are means of up to 50, of "
+                "one network each, trained with seed 1234.",
             ),
         ),
         Exhibit(

@@ -138,10 +138,14 @@ def test_changes_of_the_state_are_told_by_phase() -> None:
     for name, values in changes.items():
         assert found["phases"][name]["steps"] == len(values) > 0
         assert found["phases"][name]["change"] == pytest.approx(sum(values) / len(values), rel=1e-5)
-    assert found["markers"] == batch.input[0, :, 1].nonzero().flatten().tolist()
+    marked = [batch.input[n, :, 1].nonzero().flatten().tolist() for n in range(3)]
+    shortest = [min(first, second - first, 39 - second) for first, second in marked]
+    drawn = shortest.index(max(shortest))  # a picture in which all three bands can be seen
+    assert drawn != 0, "the first would be drawn by any rule: choose another seed"
+    assert found["markers"] == marked[drawn]
     picture = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(found["png"]))))
     assert picture.shape == (7, 40)
-    expected = (states[0] / found["white"]).clamp(0, 1).T.numpy() * 255
+    expected = (states[drawn] / found["white"]).clamp(0, 1).T.numpy() * 255
     assert numpy.abs(picture - expected).max() <= 0.5 + 1e-3
 
 

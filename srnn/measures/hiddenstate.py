@@ -41,9 +41,9 @@ def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: i
         here = here[:, 1:] & (size > 0)  # a step is that into t; from a state of zeros there is no relative change
         found[name] = {"steps": int(here.sum()), **({} if not here.any() else _means(here, change, zeroed, states[:, 1:] > 0))}
         found[name] |= _drift(phases[name], states)
-    marks = batch.input[0, :, 1].nonzero().flatten().tolist() if run.task.name == "adding" else []
+    row, marks = _drawn(run.task.name, batch)
     about = {"steps": states.shape[1], "units": states.shape[2], "phases": found, "dropped": _dropped(states), "markers": marks}
-    return about | _picture(states[0])
+    return about | _picture(states[row])
 
 
 def _means(here: Tensor, change: Tensor, zeroed: Tensor, alive: Tensor) -> dict[str, float]:
@@ -103,6 +103,16 @@ def _phases(task: str, batch: Batch) -> dict[str, Tensor]:
         return {"symbols": t < 10, "delay": (t >= 10) & (t < T - 11), "recital": t >= T - 11}
     third, begun = 3 * t // T, t >= min(10, T // 6)
     return {"first third": begun & (third == 0), "second third": third == 1, "last third": third == 2}
+
+
+def _drawn(task: str, batch: Batch) -> tuple[int, list[int]]:
+    """The sequence that is drawn, and its markers: of adding that whose shortest band is the longest, else the first."""
+    if task != "adding":
+        return 0, []
+    first, second = batch.input[..., 1].nonzero()[:, 1].view(-1, 2).unbind(dim=1)
+    bands = torch.stack([first, second - first, batch.input.shape[1] - 1 - second])
+    row = int(bands.amin(dim=0).argmax())
+    return row, [int(first[row]), int(second[row])]
 
 
 def _picture(states: Tensor) -> dict[str, Any]:
