@@ -97,6 +97,7 @@ class Panel:
     guides: Sequence[tuple[str, float]] = ()
     log: str = ""
     bottom: float | None = None
+    top: float | None = None  # of what is shown, where values go higher
     names: Sequence[str] = ()
     ticks: Sequence[float] = ()
     png: str = ""  # a picture, base64
@@ -215,6 +216,8 @@ def _draw(panel: Panel, axes: Axes) -> None:
         axes.set_yscale("log")
     if panel.bottom is not None:
         axes.set_ylim(bottom=panel.bottom)
+    if panel.top is not None:
+        axes.set_ylim(top=min(panel.top, axes.get_ylim()[1]))
     for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         if side in panel.log:
             _logarithmic(axis)

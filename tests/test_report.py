@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -354,6 +355,7 @@ NEAR, FAR = ("copy", "nnrnn", 200), ("copy", "nnrnn", 500)
 RNN, OURS, BIG_GRU = ("psmnist", "rnn", "pmnist"), ("psmnist", "srnn", "pmnist"), ("psmnist", "gru", "bigpmnist")
 GATED, BARE = ("pmnistablation", "1024 units, width 32", 3), ("pmnistablation", "1024 units, width 32, no gate", 3)
 SMALL = ("pmnistablation", ("512 units, width 32", "512 units, width 64"), (1, 2, 3))
+UNGATED = tuple(f"{H} units, width {width}, no gate" for H in (512, 1024) for width in (32, 64))
 NARROW, WIDE = (("timitablation", tuple(f"{H} units, width {width}" for H in SIZES), (1, 2, 3)) for width in (8, 32))
 SPEECH = [*product(("lstm", "gru"), SIZES[:4]), *product(["urnn"], SIZES[:3]), *rules.NEAREST]
 BANDS = ("before the markers", "between them", "after them")
@@ -520,11 +522,11 @@ CASES = [
     case(9, IN_PART, "NRU behind SRNN", edit("adding", "srnn", 750, share=0.09, at=1499)),
     case(9, IN_PART, "GRU behind LSTM", edit("adding", "gru", 750, share=0.09, at=18_001)),
     case(9, IN_PART, "SRNN behind LSTM", edit("adding", "srnn", 750, share=0.09, at=18_001)),
-    case(9, IN_PART, "SRNN with LSTM", edit("adding", "lstm", 750, share=0.09, at=9000)),
-    case(9, HOLDS, "SRNN just before LSTM", edit("adding", "lstm", 750, share=0.09, at=9001)),
+    case(9, IN_PART, "SRNN with LSTM", edit("adding", "lstm", 750, share=0.09, at=7500)),
+    case(9, HOLDS, "SRNN just before LSTM", edit("adding", "lstm", 750, share=0.09, at=7501)),
     case(9, HOLDS, "LSTM never there", edit("adding", "lstm", 750, share=0.11)),
     case(9, HOLDS, "LSTM stopped after SRNN", stop("adding", "lstm", 750, 0.3)),
-    case(9, NOT_TESTED, "LSTM stopped before", stop("adding", "lstm", 750, 0.25)),
+    case(9, NOT_TESTED, "LSTM stopped before", stop("adding", "lstm", 750, 0.2)),
     case(9, IN_PART, "NRU stopped after GRU", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.1)),
     case(9, NOT_TESTED, "NRU stopped before", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.05)),
     case(9, FAILS, "nobody there", edit("adding", ("nru", "gru", "srnn", "lstm"), LENGTHS, share=0.11)),
@@ -619,7 +621,10 @@ CASES = [
     case(14, FAILS, "a setting just not", edit("pmnistablation", "512 units, width 64", 2, value=94.0)),
     case(14, HOLDS, "a setting without a gate", edit("pmnistablation", "512 units, width 64, no gate", 2, value=90.0)),
     *(case(15, NOT_TESTED, f"one seed was not run of {each[1]}", forget(*each)) for each in (GATED, BARE)),
-    case(15, FAILS, "no gain", edit(*BARE, value=96.1)),
+    case(15, FAILS, "no gain", edit("pmnistablation", UNGATED, (1, 2, 3), value=96.1)),
+    case(15, IN_PART, "no gain at the setting of three seeds", edit(*BARE, value=96.1)),
+    case(15, IN_PART, "no gain in small networks", edit("pmnistablation", UNGATED[:2], (1, 2, 3), value=96.1)),
+    case(15, NOT_TESTED, "without the gate one diverges", edit(*BARE, result=None, **LOST)),
     case(15, FAILS, "a gain smaller than seeds differ without it", edit(*BARE, seed=1, value=94.0)),
     case(15, FAILS, "a gain smaller than seeds differ with it", edit(*GATED, seed=1, value=97.5)),
     case(15, HOLDS, "a smaller gain in small networks", edit(*SMALL, value=96.29)),
@@ -643,6 +648,13 @@ CASES = [
         edit("timit", "nru", SIZES[:4], value=30.0),
         stop("timit", "nru", 1024, 0.1),
     ),
+    case(
+        16,
+        IN_PART,
+        "NRU is stopped behind SRNN",
+        edit("timit", "nru", SIZES[:4], value=40.0),
+        stop("timit", "nru", SIZES[:4], 0.9),
+    ),
     case(16, FAILS, "everybody wins", edit("timit", "srnn", SIZES, value=1000.0)),
     case(17, HOLDS, "ten times", edit("timit", "nru", 1024, parameters=10_000)),
     case(17, FAILS, "not ten times", edit("timit", "nru", 1024, parameters=9999)),
@@ -659,9 +671,11 @@ CASES = [
         )
         for depth, other in ((1, 2), (2, 3), (3, 1))
     ),
-    case(19, HOLDS, "less than half of it", *depths((1024, 2048), 10.0, 11.0, 12.0)),
+    case(19, HOLDS, "less than half of it", *depths((1024, 2048), 20.0, 21.0, 22.0)),
+    case(19, IN_PART, "less than half of it in dB² alone", *depths((1024, 2048), 10.0, 11.0, 12.0)),
+    case(19, IN_PART, "less than half of its share alone", *depths((1024, 2048), 100.0, 105.0, 110.0)),
     case(19, FAILS, "more than half of it", *depths((1024, 2048), 10.0, 11.0, 12.2)),
-    case(19, HOLDS, "less than half on average", *depths((2048,), 12.0, 10.0, 13.7)),
+    case(19, HOLDS, "less than half on average", *depths((2048,), 22.0, 20.0, 23.7)),
     case(19, FAILS, "more than half on average", *depths((2048,), 12.0, 10.0, 13.9)),
     case(19, HOLDS, "less than 5 %", *depths((128,), 10.0, 10.0, 10.0), *depths((1024, 2048), 10.0, 10.0, 10.49)),
     case(19, FAILS, "more than 5 %", *depths((128,), 10.0, 10.0, 10.0), *depths((1024, 2048), 10.0, 10.0, 10.51)),
@@ -709,6 +723,14 @@ CASES = [
         for N in (100, 1000)
     ),
     case(25, NOT_TESTED, "one rival stopped later: by what factor?", edit(*GRU_LABELS, value=89.0), stop(*GRU_LABELS, 0.2)),
+    case(
+        25,
+        HOLDS,
+        "one rival stopped after another was there",
+        edit("randomlabels", "gru, 8x8", 1000, value=89.0),
+        stop("randomlabels", "gru, 8x8", 1000, 0.9),
+    ),
+    case(25, HOLDS, "no rival there of 100", edit("randomlabels", NEVER, 100, value=89.0)),
     case(25, NOT_TESTED, "SRNN stopped before a rival is there", edit(*LABELS, value=89.0), stop(*LABELS, 0.2)),
     case(
         25,
@@ -947,7 +969,7 @@ def test_rules_are_tried_on_the_numbers_of_the_paper() -> None:
         14: HOLDS,
         16: IN_PART,  # uRNN 128 and EXPRNN 224 have smaller errors in the table than SRNN 128 and 256
         18: HOLDS,
-        19: HOLDS,
+        19: IN_PART,  # as shares of the error, depths differ more in large networks than in small ones
     }
     assert "urnn 128 (worse)" in judged[16][1]
     shown = {each.claim.number: each.printed for each in verdicts(gathered([]))}
@@ -999,7 +1021,8 @@ def test_curves_answer_when_and_how_good() -> None:
     falling = result("copy", "gru", 200, 1e-4)
     assert falling.reached(1e-3) is not None
     losses = falling.record["curve"]["loss"]
-    assert falling.curve[8][2] == pytest.approx(sum(losses[4:9]) / 5)  # the mean of five entries
+    assert falling.curve[8][2] == losses[6]  # the median of five entries, of which the last is the lowest
+    assert falling.smoothed(fmean)[8][2] == pytest.approx(sum(losses[4:9]) / 5)
     assert falling.curve[0][2] == losses[0]
     assert falling.curve[1][2] == losses[1]  # and not of what an untrained network did
 
@@ -1033,10 +1056,32 @@ def test_a_short_run_is_not_judged_by_its_first_losses() -> None:
     run = point("copy", "gru", 200).run
     record = recorded(run, 0.5, share=0.03, training={"window": 500, "final": 3.0, "lowest": 3.0, "lowest_at": 500})
     record["curve"]["loss"] = [9.0] * 5 + [0.4] * 15
-    assert Result(record).updates < 1500
     assert Result(record).value == pytest.approx(0.4)
     assert Result(record | {"ended_by": "steps"}).value == 3.0
-    assert Result(record | {"updates": 2000}).value == 3.0
+    assert Result(record | {"status": "diverged"}).value == 3.0
+
+
+def test_a_run_that_went_astray_and_came_back_has_learned() -> None:
+    """The curve of NRU on adding at T = 200, which learned it after spikes that no mean of its few updates could forget."""
+    run = point("adding", "nru", 200).run
+    record = recorded(run, 0.1737, share=0.04)
+    losses = [2e6, 0.4, 0.25, 0.2, 0.18, 0.17, 152328.0, 3345.0, 0.1195, 0.0027, 0.0011, 0.0018]
+    steps = [100 * k for k in range(1, 12)] + [1188]
+    record["curve"] = {"step": steps, "loss": losses, "cpu_seconds": [25.0 * k for k in range(1, 13)]}
+    assert Result(record).value == pytest.approx(0.0027)
+    assert Result(record).is_solved
+    assert Result(record).reached(run.task.guesser / 10) == (1188, 300.0)
+
+
+def test_who_knows_little_and_learns_slowly_still_learns() -> None:
+    """From 13.3 to 15 % the error falls by less than 2 %; it is a third of all that was learned."""
+    slow = recorded(point("randomlabels", "gru, 8x8", 10_000).run, 15.0, share=0.4)
+    slow["curve"]["evaluation_score"] = [10 + 0.25 * k for k in range(1, 21)]
+    assert not Result(slow).is_fair
+    slow["curve"]["evaluation_score"] = [15.0] * 13 + [15.29] * 7
+    assert Result(slow).is_fair
+    slow["curve"]["evaluation_score"] = [15.0] * 13 + [15.31] * 7
+    assert not Result(slow).is_fair
 
 
 def test_numbers_that_the_clock_has_ended_have_a_star_in_every_claim(world: list[dict[str, Any]]) -> None:
@@ -1045,7 +1090,7 @@ def test_numbers_that_the_clock_has_ended_have_a_star_in_every_claim(world: list
         assert "*" in judge(evidence)[1]
         assert "*" not in judge(gathered(world))[1]
     scaling = next(each for each in findings(evidence) if "scaling" in each.title)
-    assert re.search(r"gru [\d.]+\* raw", scaling.seen)
+    assert re.search(r"gru 512 [\d.]+\* raw", scaling.seen)
 
 
 def test_findings_on_section_3_show_what_was_measured(world: list[dict[str, Any]]) -> None:
@@ -1058,7 +1103,9 @@ def test_findings_on_section_3_show_what_was_measured(world: list[dict[str, Any]
     units = next(text for title, text in seen.items() if title.startswith("Units live"))
     assert "pmnist 50.0% (seeds 25.0% to 75.0%) and 50.0% (seeds 25.0% to 75.0%)" in units
     assert units.endswith("A symmetric walk: 12.5% and 12.5%; the printed estimate: 9.1% and 1.0%.")
-    assert "1.0000, 3.0000, 1.0000" in seen["The gradient of the weights grows with the length"]
+    grown = next(text for title, text in seen.items() if title.startswith("The gradient of the weights"))
+    assert "1.0000 (1.0000 to 1.0000), 3.0000 (2.0000 to 4.0000), 1.0000" in grown
+    assert grown.endswith("more than doubled with 0 of 1 seeds.")
 
 
 def test_cells_say_how_a_number_was_made() -> None:
@@ -1084,6 +1131,8 @@ def test_srnn_is_also_shown_in_the_time_that_its_rivals_had(world: list[dict[str
     (shown,) = tables(EXHIBITS["adding"], gathered(seen))
     row = next(row for row in shown.rows if row[0] == "srnn, in its rivals' time")
     evidence = gathered(seen)
+    labels = {row[0] for row in next(iter(tables(EXHIBITS["randomlabels"], evidence))).rows}
+    assert {"srnn, 8x8, in its rivals' time", "srnn, 16x16, in its rivals' time"} <= labels
     ours, theirs = (evidence.at("adding", name, 200)[0] for name in ("srnn", "gru"))
     assert ours.cpu_seconds > theirs.time
     assert row[shown.headings.index("200")] == number(ours.best(seconds=theirs.time) or 0.0)
@@ -1134,8 +1183,9 @@ def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
     assert own["200"].endswith(" examples)")  # its own recipe is short
     assert shown["copy"].caption.endswith("what we measured")
     assert shown["psmnist"].caption.endswith("ours and the paper's")
-    big = next(row for row in shown["psmnist"].rows if row[0] == "nru")
-    assert big[-2:] == ("not run", "11.01")
+    big = {row[0]: row[-2:] for row in shown["psmnist"].rows}
+    assert big["nru"] == ("not run", "11.01")
+    assert big["urnn"] == ("", "out of memory")
     assert [row[2] for row in shown["timecomplexity"].rows] == ["2.00 ± 0.10"] * 4 + ["1.00 ± 0.10"] * 2
     assert any(row[0] == "estimate of the paper" and row[1] == "9.09%" for row in shown["gradients-survival"].rows)
     assert {exhibit.id for exhibit in EXHIBITS.values()} <= shown.keys()
@@ -1209,6 +1259,37 @@ def test_a_logarithmic_axis_has_a_few_numbers_that_can_be_read(low: float, high:
     assert all(low * 0.99 <= each <= high * 1.01 for each in shown)
     (chosen,) = plot.inline(Figure("f", "", "", [Panel("", "", "", lines, log="x", ticks=[low, high])]))
     assert re.findall(r"<text[^>]*>([^<]+)</text>", chosen)[:2] == [plot._plain(low), plot._plain(high)]
+
+
+def test_what_goes_astray_does_not_hide_the_rest() -> None:
+    spike = [Line("nru", [1, 2, 3], [1.0, 1e7, 0.1])]
+    for top, highest in ((None, 1e6), (10.0, 10.0)):  # the highest number at the axis
+        (drawn,) = plot.inline(Figure("f", "", "", [Panel("", "", "", spike, log="y", bottom=0.01, top=top)]))
+        levels = [float(text) for text in re.findall(r"<text[^>]*>([^<]+)</text>", drawn) if "e" in text or float(text) > 3]
+        assert max(levels) == highest
+    (calm,) = plot.inline(Figure("f", "", "", [Panel("", "", "", [Line("a", [1, 2], [0.1, 0.5])], log="y", top=10.0)]))
+    assert not re.findall(r"<text[^>]*>10</text>", calm)
+
+
+def test_weights_of_a_run_that_came_out_otherwise_are_told(world: list[dict[str, Any]]) -> None:
+    evidence = gathered(world)
+    seen: Any = next(each for (_, x), each in evidence.measured["hiddenstate"].items() if x == "pmnist")
+    recorded = next(record for record in world if record["id"] == seen["measurement"]["run"])
+    trained: Any = {"updates": 30_000, "training": recorded["training"], "result": recorded["result"]}
+    assert report._trained(None, recorded) == ""
+    assert report._trained(trained, None) == report._trained(trained, recorded) == "after 30,000 updates"
+    trained["result"] = recorded["result"] | {"value": 90.5}
+    assert report._trained(trained, recorded) == "after 30,000 updates, made again: 90.50, recorded 96.12"
+    seen["trained"] = trained
+    assert any("made again: 90.50" in row[4] for row in report._runs(EXHIBITS["hiddenstate"], evidence))
+
+
+def test_runs_that_had_no_core_to_themselves_are_counted() -> None:
+    ours = [
+        recorded(point("copy", "srnn", 200).run, 0.1, seconds=100.0) | {"cpu_seconds": each} for each in (100.0, 78.0, 76.0)
+    ]
+    theirs = recorded(point("copy", "gru", 200).run, 0.1)
+    assert "slowed down 1 of 3 runs of SRNN and 0 of 1 runs of its rivals:" in report._about([*ours, theirs])
 
 
 def test_a_panel_is_drawn_for_light_and_dark_with_ids_of_its_own(tmp_path: Path) -> None:
@@ -1413,10 +1494,12 @@ def test_the_readme_shows_the_records() -> None:
     assert block in (ROOT / "README.md").read_text(encoding="utf-8"), "srnn report --readme README.md brings it up to date"
 
 
-def test_the_figures_of_the_readme_are_those_of_the_records(tmp_path: Path) -> None:
+def test_the_documents_beside_the_readme_are_those_of_the_records(tmp_path: Path) -> None:
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs" / "figures").mkdir(parents=True)
     report.fill_readme(ROOT / "results", tmp_path / "README.md", Console(file=io.StringIO()))
+    verdicts = (tmp_path / "docs" / "verdicts.md").read_bytes()
+    assert verdicts == (ROOT / "docs" / "verdicts.md").read_bytes(), "srnn report --readme README.md brings it up to date"
     made = {path.name: path.read_bytes() for path in (tmp_path / "docs" / "figures").iterdir()}
     assert made == {path.name: path.read_bytes() for path in (ROOT / "docs" / "figures").iterdir()}
     assert "adding.svg" in made  # which docs/laboratory.md shows
@@ -1553,6 +1636,8 @@ def test_the_command_makes_the_page(world: list[dict[str, Any]], tmp_path: Path,
     (figures_there / "psmnist.svg").write_text("of records that are gone")
     assert CliRunner().invoke(app, ["report", "--readme", "README.md"]).exit_code == 0
     assert "Verdicts on 27 claims" in readme.read_text()
+    assert "| 27 | Only uRNN has fewer parameters | not tested |" in readme.read_text()
+    assert "not measured: runtime, Table 4 (adding)" in (tmp_path / "docs" / "verdicts.md").read_text()
     assert {path.name for path in figures_there.iterdir()} == {"mine.svg", "copy.svg"}
     assert CliRunner().invoke(app, ["report", "--readme", "README.md", "--profile", "full"]).exit_code == 0
     assert not (figures_there / "copy.svg").exists()  # of the full profile there is no record

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from srnn import lab, records, results
 from srnn.display import number
@@ -76,8 +77,6 @@ def test_a_run_that_diverged_has_no_score(folder: Path) -> None:
 
 
 def test_the_readme_gets_the_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from rich.console import Console
-
     readme = folder / "README.md"
     readme.write_text("before\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter\n")
     lab.list_runs(folder / "results", Console(width=200), readme)
@@ -113,6 +112,19 @@ def test_a_readme_shows_srnn_as_it_is_meant_and_the_time_beside_gru(folder: Path
         in results.markdown([ours, theirs])
     )
     assert "nn.GRU" not in results.markdown([ours])
+
+
+def test_damaged_lines_are_named_and_the_rest_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "results" / "copy.jsonl"
+    path.write_text("half a line\n" + path.read_text())
+    assert len(lab.list_runs(folder / "results", Console(width=200))) == 4
+    shown = capsys.readouterr().out
+    assert f"{path}:1 is damaged" in shown.replace("\n", "")
+    assert "copy length 12" in shown
+    readme = folder / "README.md"
+    readme.write_text("<!-- results:begin -->\n<!-- results:end -->\n")
+    with pytest.raises(RecordError, match=r"copy\.jsonl:1 is damaged"):
+        lab.list_runs(folder / "results", Console(width=200), readme)
 
 
 def test_measurements_are_not_runs(folder: Path) -> None:

@@ -21,11 +21,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 from srnn import plot, records
-from srnn.display import plain
+from srnn.display import number, plain
 from srnn.errors import RecordError, StorageError
 from srnn.paper import EXHIBITS, Exhibit, Plan, Point
 from srnn.report.claims import ABOUT, VERDICTS, Verdict, verdicts
-from srnn.report.evidence import CUT, Evidence
+from srnn.report.evidence import Evidence
 from srnn.report.figures import figures
 from srnn.report.findings import findings
 from srnn.report.table import Table
@@ -34,7 +34,6 @@ from srnn.results import DEFAULTS
 
 TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
 README_FIGURES = ("copy", "runtime", "psmnist", "adding")  # the first two of these that there are go into the README
-README_CLAIMS = 12
 NEEDED = {
     "run": (
         *("run", "parameters", "status", "ended_by", "updates", "examples", "epochs", "result", "training", "guesser", "curve"),
@@ -112,7 +111,7 @@ def _read(results: Path, console: Console) -> tuple[list[dict[str, Any]], list[s
 
 
 def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None = None) -> None:
-    """Puts the head of the verdicts into a README with two figures, which are in docs/figures with others of the documents."""
+    """Puts verdicts and two figures into a README; numbers and rules go to docs/verdicts.md, figures to docs/figures."""
     evidence = Evidence.gather(_read(results, console)[0], plan or Plan(all_networks=True))
     drawn = readme_figures(evidence)
     text = records.filled(readme, "verdicts", readme_block(evidence, drawn[:2]))  # raises before anything is written
@@ -123,6 +122,7 @@ def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None
             (folder / f"{name}.svg").unlink(missing_ok=True)  # of records that are no longer there
         for figure in drawn:
             plot.save(figure, folder, ["svg"])
+        (folder.parent / "verdicts.md").write_text(verdict_document(evidence), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{folder} cannot be written: {error.strerror}") from error
     records.replace(readme, text)
@@ -135,13 +135,19 @@ def readme_figures(evidence: Evidence) -> list[plot.Figure]:
 
 def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:
     judged = verdicts(evidence)
-    rows = tuple((str(each.claim.number), each.claim.says, each.verdict, each.found) for each in judged[:README_CLAIMS])
-    shown = Table("verdicts", _summary(judged), ("claim", "the paper says", "verdict", "we measured"), rows)
+    rows = tuple((str(each.claim.number), each.claim.says, each.verdict) for each in judged)
+    shown = Table("verdicts", _summary(judged), ("claim", "the paper says", "verdict"), rows)
     pictures = [f"![{figure.alt}](docs/figures/{figure.name}.svg)" for figure in drawn]
-    star = "A star: the clock stopped the rival before it had all its updates. " if any(CUT in row[3] for row in rows) else ""
-    others = f"The other {len(judged) - README_CLAIMS}, with rules, tables and figures: `srnn report` makes the page."
-    more = f"{star}Of several seeds the mean is shown. {others}"
-    return "\n\n".join([shown.as_markdown().rstrip(), more, *pictures])
+    return "\n\n".join([shown.as_markdown().rstrip(), *pictures])
+
+
+def verdict_document(evidence: Evidence) -> str:
+    """The verdicts with numbers and rules, and what we found, for those who read the repository and not the page."""
+    judged = verdicts(evidence)
+    lines = ["# Does the paper hold?", "Made from the records in `results/` by `srnn report --readme README.md`.", ABOUT]
+    lines += [verdict_table(judged).as_markdown().rstrip(), "## What we found about the published experiments"]
+    lines += [f"**{each.title}.** {each.text} {each.seen}" for each in findings(evidence)]
+    return "\n\n".join(lines) + "\n"
 
 
 def _summary(judged: Sequence[Verdict]) -> str:
@@ -201,12 +207,25 @@ def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
         for (line, x), results in evidence.results[exhibit.id].items()
         for each in results
     ]
+    known = {each.id: each.record for points in evidence.results.values() for found in points.values() for each in found}
     for (line, x), record in evidence.measured[exhibit.id].items():
-        trained = record.get("trained")
-        after = f"after {trained['updates']:,} updates" if trained else ""
+        after = _trained(record.get("trained"), known.get(record["measurement"]["run"]))
         settings = ", ".join(f"{name} {plain(value)}" for name, value in record["measurement"]["settings"].items())
         rows.append((record["id"], f"{line}, {x}", settings, "", after, "", f"{record['seconds']:,.0f}", _commit(record)))
     return rows
+
+
+def _trained(trained: Mapping[str, Any] | None, recorded: Mapping[str, Any] | None) -> str:
+    """How far the weights were trained that were measured, and whether they are those of the recorded run.
+
+    They are of a run made again where its folder was gone; later sources, or a clock, may let it come out otherwise.
+    """
+    if trained is None:
+        return ""
+    said = f"after {trained['updates']:,} updates"
+    ours, theirs = ((each or {}).get("result") or (each or {}).get("training") or {} for each in (trained, recorded))
+    a, b = (each.get("value", each.get("lowest")) for each in (ours, theirs))
+    return said if a is None or b is None or a == b else f"{said}, made again: {number(a)}, recorded {number(b)}"
 
 
 def _settings(run: Mapping[str, Any]) -> str:
@@ -268,9 +287,19 @@ def _about(found: Sequence[Mapping[str, Any]]) -> str:
     rest = sum(record["kind"] == "measurement" for record in found)
     return (
         f"{len(runs)} runs, {hours:.1f} hours of one core, and {rest} measurements. A record holds all settings, the seed, the "
-        "commit, versions, the machine and the curve; the same settings give the same bits on the same machine, as "
-        "far as a run goes: where it ends, a clock may say."
+        "commit, versions, the machine and the curve; the same settings give the same bits on the same machine with the same "
+        f"sources, as far as a run goes: where it ends, a clock may say. {_shared(runs)}"
     )
+
+
+def _shared(runs: Sequence[Mapping[str, Any]]) -> str:
+    """How many runs had no core to themselves: seconds of a core count for all, but a busy machine has slower ones."""
+    parts = []
+    for name, is_ours in (("SRNN", True), ("its rivals", False)):
+        found = [record for record in runs if (record["run"]["network"]["name"] == "srnn") is is_ours]
+        shared = sum(record["seconds"] > 1.3 * record["cpu_seconds"] for record in found)
+        parts.append(f"{shared} of {len(found)} runs of {name}")
+    return f"Other work slowed down {' and '.join(parts)}: their time by the clock is more than 1.3 times that of the core."
 
 
 def _machines(found: Sequence[Mapping[str, Any]]) -> list[str]:

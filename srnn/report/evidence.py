@@ -1,6 +1,6 @@
 """Records as evidence: what was run at each point of an exhibit, how well it did, and how far it may be compared."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
@@ -10,9 +10,9 @@ from srnn.paper import EXHIBITS, SEEDS, Key, Measurement, Plan, Point
 from srnn.recipes import TASKS
 
 SMOOTH = 5  # entries of a loss curve that are averaged before it is judged, as a rule 500 updates; at its beginning fewer
-SHORT_RUN = 1500  # updates
 CLOCKS = ("minutes", "cpu_minutes")
 TOLERANCE = 0.02  # relative difference of errors that is not taken for one, whatever the seeds say
+POINTS = 0.3  # of accuracy: who knows little gains more than that in steps of 2 % of what is missing
 CUT = "*"  # marks a number made with fewer updates than planned
 
 
@@ -37,14 +37,15 @@ class Result:
     def value(self) -> float | None:
         """The number that is reported: of the split that the task reports, or the lowest mean loss of 500 updates.
 
-        Of a run that was cut short the lowest of its curve, if that is less: 500 of few updates would hold the first losses.
+        Of a run that was cut short the lowest of its curve, if that is less: 500 of few updates would hold the first losses,
+        and those that went astray.
         """
         if self.has_split:
             return self.record["result"]["value"] if self.record["result"] else None
         if not self.record["training"]:
             return None
-        short = [] if self.is_whole or self.updates >= SHORT_RUN else [value for _, _, value in self.curve]
-        return min([self.record["training"]["lowest"], *short])
+        along = [] if self.is_whole or self.diverged else [value for _, _, value in self.curve]
+        return min([self.record["training"]["lowest"], *along])
 
     @property
     def share(self) -> float:
@@ -69,13 +70,17 @@ class Result:
 
     @cached_property
     def curve(self) -> list[tuple[int, float, float]]:
-        """(update, CPU seconds, value) along the way: evaluations where there are such, else smoothed losses."""
+        """(update, CPU seconds, value) along the way: evaluations where there are such, else losses without their spikes."""
+        return self.smoothed(median)
+
+    def smoothed(self, average: Callable[[Sequence[float]], float]) -> list[tuple[int, float, float]]:
+        """The curve, with losses by such an average of five entries, as a rule of 100 updates each."""
         curve = self.record["curve"]
         if self.has_split:
             values = curve.get("evaluation_score", [None] * len(curve["step"]))
         else:
             losses = curve["loss"]
-            values = [_mean(losses[k + 1 - min(SMOOTH, k // 2 + 1) : k + 1]) for k in range(len(losses))]
+            values = [average(losses[k + 1 - min(SMOOTH, k // 2 + 1) : k + 1]) for k in range(len(losses))]
         rows = zip(curve["step"], curve["cpu_seconds"], values, strict=True)
         return [(step, seconds, value) for step, seconds, value in rows if value is not None]
 
@@ -93,7 +98,8 @@ class Result:
         before, after = errors[: 2 * len(errors) // 3], errors[2 * len(errors) // 3 :]
         if self.diverged or self.share < 0.25 or not before:
             return False
-        return min(after) >= min(before) * (1 - TOLERANCE)
+        gain = TOLERANCE * min(before)
+        return min(after) >= min(before) - (min(gain, POINTS) if self.higher_is_better else gain)
 
     def error(self, value: float) -> float:
         """What is to be small: the value itself, or what is missing to 100 percent."""

@@ -41,13 +41,16 @@ AXES = {"updates": "training steps", "examples": "training examples", "seconds":
 Curves = Sequence[tuple[Panel, dict[str, Sequence[Result]]]]  # axes without lines, and the results whose curves go there
 
 
-def over_both(name: str, first: str, curves: Curves, caption: str, alt: str) -> Iterator[Figure]:
-    """The same panels over `first`, as the paper has them, and over seconds, where an axis that is to be logarithmic is so."""
+def over_both(name: str, first: str, curves: Curves, caption: str, alt: str, stretch: bool = False) -> Iterator[Figure]:
+    """The same panels over `first`, as the paper has them, and over seconds, where an axis that is to be logarithmic is so.
+
+    stretch     whether it is so in both, since rivals would lie in one place otherwise
+    """
     for over in (first, "seconds"):
         panels = []
         for panel, found in curves:
             lines = [curve(label, results, over) for label, results in found.items() if results and results[0].curve]
-            log = panel.log if over == "seconds" else panel.log.replace("x", "")
+            log = panel.log if over == "seconds" or stretch else panel.log.replace("x", "")
             panels += [replace(panel, x=AXES[over], lines=lines, log=log)] if lines else []
         suffix = "-seconds" if over == "seconds" else ""
         yield Figure(name + suffix, caption.format(AXES[over]), alt.format(AXES[over]), panels)
@@ -63,8 +66,11 @@ def memory_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         lines = {line: found.get((line, T), ()) for line in names}
         guesser = next((results[0].guesser for results in lines.values() if results), 1.0)
         bottom = guesser / (1e4 if exhibit.id == "copy" else 200)
-        curves.append((Panel(f"T = {T}", "", exhibit.metric, (), [("guesser", guesser)], "y", bottom), lines))
-    caption = f"{exhibit.title}, over {{}}: means of 500 updates. The band holds all seeds of SRNN."
+        curves.append((Panel(f"T = {T}", "", exhibit.metric, (), [("guesser", guesser)], "y", bottom, 10 * guesser), lines))
+    caption = (
+        f"{exhibit.title}, over {{}}: medians of five means of 100 updates; above ten times the guesser's line they are cut. "
+        "A band holds all seeds."
+    )
     alt = f"Loss over {{}} for {', '.join(names)}, one panel for each length, with the line of a guesser."
     yield from over_both(exhibit.id, "examples" if exhibit.id == "copy" else "updates", curves, caption, alt)
 
@@ -77,7 +83,7 @@ def digit_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         curves.append((panel, {line: found[line, task] for line in names}))
     caption = "Permuted MNIST over {}: accuracy on the validation images. The band holds all seeds."
     alt = "Validation accuracy over {} for each network, on pMNIST and on big pMNIST."
-    yield from over_both("psmnist", "epochs", curves, caption, alt)
+    yield from over_both("psmnist", "epochs", curves, caption, alt, stretch=True)
 
 
 def depth_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:

@@ -5,7 +5,7 @@ from statistics import median
 from typing import Any
 
 from srnn.display import number
-from srnn.paper import RIVALS, Exhibit, Key
+from srnn.paper import PARAMETERS_IN_PRINT, RIVALS, Exhibit, Key
 from srnn.report.claims import Verdict
 from srnn.report.evidence import CLOCKS, CUT, Evidence, Result, first_over_last, mean
 from srnn.report.table import Table
@@ -51,8 +51,9 @@ def plain_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
             if x in printed:
                 row.append(_printed(exhibit, line, x))
         rows.append(tuple(row))
-        if line == "srnn":
-            rows.append((line + IN_TIME, *_in_their_time(ran, places, printed)))
+        if line == "srnn" or (line.startswith("srnn, ") and exhibit.id == "randomlabels"):
+            group = line.removeprefix("srnn")  # its rivals have the same ending
+            rows.append((line + IN_TIME, *_in_their_time(ran, places, printed, group)))
     rows = [row for row in rows if any(row[1:])]
     notes = _notes(exhibit, rows, ran)
     caption = f"{exhibit.title}: ours and the paper's" if in_print else f"{exhibit.title}: what we measured"
@@ -73,7 +74,10 @@ def _notes(exhibit: Exhibit, rows: Sequence[Sequence[str]], ran: Mapping[Key, Se
         "lowest and the highest."
     ]
     if any(CUT in text for row in rows for text in row[1:]):
-        notes.append(f"{CUT} ended by its time, with the share of its updates in brackets: not to be read as equal.")
+        notes.append(
+            f"{CUT} ended by its time, with the share of its updates in brackets: not to be read as equal. Of a loss it is the "
+            "lowest of its curve."
+        )
     if any(row[0].endswith(IN_TIME) for row in rows):
         notes.append(
             "In its rivals' time: the best of the main seed's curve by then, where SRNN went on for longer; that curve is of "
@@ -86,10 +90,13 @@ def _notes(exhibit: Exhibit, rows: Sequence[Sequence[str]], ran: Mapping[Key, Se
     return tuple(notes)
 
 
-def _in_their_time(ran: Mapping[Key, Sequence[Result]], places: Sequence[Any], printed: Sequence[Any]) -> Iterator[str]:
-    """Of SRNN at each place, where the clock gave less time to all rivals that it has ended."""
+def _in_their_time(
+    ran: Mapping[Key, Sequence[Result]], places: Sequence[Any], printed: Sequence[Any], group: str
+) -> Iterator[str]:
+    """Of SRNN at each place, where the clock gave less time to all rivals that it has ended; `group`: how lines must end."""
     for x in places:
-        yield _by_then(ran.get(("srnn", x), ()), [each for (_, at), found in ran.items() if at == x for each in found])
+        others = [each for (line, at), found in ran.items() if at == x and line.endswith(group) for each in found]
+        yield _by_then(ran.get((f"srnn{group}", x), ()), others)
         if x in printed:
             yield ""
 
@@ -165,6 +172,8 @@ def cell(results: Sequence[Result], planned: int) -> str:
 
 
 def _printed(exhibit: Exhibit, line: str, x: Any) -> str:
+    if (line, x) in exhibit.failed:
+        return exhibit.failed[line, x]
     if (line, x) in exhibit.published:
         return f"{exhibit.published[line, x]:.2f}"
     return f"({exhibit.quoted[line, x]:.2f})" if (line, x) in exhibit.quoted else ""
@@ -212,11 +221,12 @@ def runtime_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         for task in TIMED:
             ours, theirs = found[task], exhibit.published.get((PRINTED.get(name, name), task))
             times, spread = ours.get("times_srnn", {}).get(name), ours.get("quartiles", {}).get(name)
+            none = "" if "alphabet" in name and task in ("adding", "speech") else NOT_RUN  # these have no symbols
             row.append(
-                NOT_RUN if times is None else f"{times:.2f} ({spread[0]:.2f} to {spread[1]:.2f})" if spread else f"{times:.2f}"
+                none if times is None else f"{times:.2f} ({spread[0]:.2f} to {spread[1]:.2f})" if spread else f"{times:.2f}"
             )
             row.append("" if theirs is None else f"{theirs / exhibit.published['srnn', task]:.2f}")
-            seconds.append(_epoch(task, ours, name))
+            seconds.append(_epoch(task, ours, name) or none)
             seconds.append("" if theirs is None else f"{theirs:.2f}")
         rows.append(tuple(row))
         epochs.append(tuple(seconds))
@@ -233,18 +243,17 @@ def runtime_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     )
     yield Table("runtime-epochs", "Seconds of a training epoch", headings, tuple(epochs), more)
     counts = found["adding"].get("parameters", {})
-    sizes = [(name, f"{counts[name]:,}" if name in counts else NOT_RUN, PARAMETERS[name]) for name in PARAMETERS]
+    sizes = [(name, f"{counts[name]:,}" if name in counts else NOT_RUN, text) for name, text in PARAMETERS_IN_PRINT.items()]
     yield Table("runtime-parameters", "Parameters on adding with 128 units", ("network", "ours", "paper"), tuple(sizes))
 
 
 PRINTED = {"srnn, dense": "srnn", "urnn, factored": "urnn", "urnn": "urnn as we train it"}
-PARAMETERS = {"rnn": "17k", "lstm": "67k", "gru": "50k", "nru": "102k", "urnn": "2k", "srnn": "5k"}  # of Table 4
 SEQUENCES = {"copy": 1000, "adding": 10_000, "pmnist": 50_000}
 
 
 def _epoch(task: str, found: Any, name: str) -> str:
     if name not in found.get("milliseconds", {}):
-        return NOT_RUN
+        return ""
     step, sizes = found["milliseconds"][name], found["sizes"]
     if task == "speech":
         return f"{1000 * step / sizes['N'] / sizes['T']:.2f} ms"
@@ -279,11 +288,13 @@ def gradient_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
                 row = [f"{name} on {task}, {state}"]
                 for T in _lengths(evidence):
                     found = _found(evidence, "gradients", row[0], T)
-                    row.append(NOT_RUN if found is None else number(first_over_last(found["norm"])))
+                    ratios = [] if found is None else [first_over_last([seed]) for seed in found["norm"]]
+                    row.append(NOT_RUN if not ratios else _seeds(ratios) if len(ratios) > 1 else number(ratios[0]))
                 rows.append(tuple(row))
     headings = ("|dL/dh_t| at T / 100 over that at T", *(f"T = {T}" for T in _lengths(evidence)))
     notes = (
-        "Median over seeds (untrained 5, trained 1). On copy every step has its part of the loss; on adding the last alone.",
+        "Median over seeds, lowest and highest (untrained 5, trained 1). On copy every step has its part of the loss; on "
+        "adding the last alone.",
     )
     yield Table("gradients", "What is left of the gradient at the first hundredth", headings, tuple(rows), notes)
     yield _weight_table(evidence)
@@ -323,9 +334,14 @@ def _weight_table(evidence: Evidence) -> Table:
     for name in ("srnn", "rnn", "lstm", "gru"):
         line = f"{name} on adding, untrained"
         found = [_found(evidence, "gradients", line, T) for T in _lengths(evidence)]
-        rows.append((line, *(NOT_RUN if each is None else number(_mean(each["weights"])) for each in found)))
+        rows.append((line, *(NOT_RUN if each is None else _seeds(each["weights"]) for each in found)))
     headings = ("|dL/dtheta| of the layer", *(f"T = {T}" for T in _lengths(evidence)))
-    return Table("gradients-weights", "The gradient of the weights at growing lengths", headings, tuple(rows))
+    notes = ("Median over seeds, the lowest and the highest.",)
+    return Table("gradients-weights", "The gradient of the weights at growing lengths", headings, tuple(rows), notes)
+
+
+def _seeds(values: Sequence[float]) -> str:
+    return f"{number(median(values))} ({number(min(values))} to {number(max(values))})"
 
 
 def _found(evidence: Evidence, exhibit: str, line: str, x: Any) -> Any:
