@@ -450,7 +450,9 @@ def report(
     results: Annotated[Path, typer.Option(help="Where the records lie.")] = Path("results"),
     profile: Annotated[str, typer.Option(help="cpu, full or quick: of which runs.")] = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="Of a rehearsal: what `srnn reproduce --quick` left.")] = False,
-    readme: Annotated[Path | None, typer.Option(help="A README whose verdicts are to be replaced; makes no page.")] = None,
+    readme: Annotated[
+        Path | None, typer.Option(help="A README to put verdicts into; docs/verdicts.md and docs/figures go beside it.")
+    ] = None,
 ) -> None:
     """Make one page of all records: what the paper claims, what was measured, every table and figure.
 

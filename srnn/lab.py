@@ -127,7 +127,7 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
     if (folder / "run.json").exists():
         raise RecordError(f"{folder} is itself a run folder; give the folder that holds it")
     if readme is not None or any(folder.glob("*.jsonl")):
-        collected = results.read(folder, console if readme is None else None)  # a document is of all records, or is not made
+        collected = results.read(folder)
         console.print(results.table(collected, console.width))
         if readme is not None:
             records.replace(readme, records.filled(readme, "results", results.markdown(collected)))

@@ -203,11 +203,12 @@ def _memory_bytes() -> int | str:
 
 
 def _commit() -> dict[str, Any]:
-    """The commit of these sources, and whether anything but results and README, which records change, differs from it."""
+    """The commit of these sources, and whether anything but what is made of records (results, documents) differs from it."""
     commit, dirty = None, None
     if _git("ls-files", "--error-unmatch", Path(__file__).name):  # else installed inside a repository that is not ours
         commit = _git("rev-parse", "HEAD")
-        dirty = _git("status", "--porcelain", "--", ":/", ":(top,exclude)results", ":(top,exclude)README.md")
+        made = (f":(top,exclude){name}" for name in ("results", "README.md", "docs"))
+        dirty = _git("status", "--porcelain", "--", ":/", *made)
     return {"id": commit or UNKNOWN, "dirty": UNKNOWN if dirty is None else dirty != ""}
 
 

@@ -28,15 +28,14 @@ ABOUT = (
 )
 
 
-def read(folder: Path, console: Console | None = None) -> list[dict[str, Any]]:
-    """The records of all runs in the files of a folder; a line that holds none is named on the console, or is an error."""
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The records of all runs in the files of a folder; a line that holds none is named on standard error."""
     found: list[dict[str, Any]] = []
     for path in sorted(folder.glob("*.jsonl")):
-        good, faults = (records.read_all(path), []) if console is None else records.read_lines(path)
+        good, faults = records.read_lines(path)
         found += [record for record in good if record["kind"] == "run"]
         for fault in faults:
-            assert console is not None
-            console.print(fault, markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(fault, markup=False, highlight=False, soft_wrap=True)
     if not found:
         raise RecordError(f"there are no records in {folder}; srnn train --results {folder} puts them there")
     return found

@@ -112,7 +112,8 @@ def _read(results: Path, console: Console) -> tuple[list[dict[str, Any]], list[s
 
 def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None = None) -> None:
     """Puts verdicts and two figures into a README; numbers and rules go to docs/verdicts.md, figures to docs/figures."""
-    evidence = Evidence.gather(_read(results, console)[0], plan or Plan(all_networks=True))
+    found, _ = _read(results, console)
+    evidence = Evidence.gather(found, plan or Plan(all_networks=True))
     drawn = readme_figures(evidence)
     text = records.filled(readme, "verdicts", readme_block(evidence, drawn[:2]))  # raises before anything is written
     folder = readme.parent / "docs" / "figures"
@@ -122,9 +123,9 @@ def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None
             (folder / f"{name}.svg").unlink(missing_ok=True)  # of records that are no longer there
         for figure in drawn:
             plot.save(figure, folder, ["svg"])
-        (folder.parent / "verdicts.md").write_text(verdict_document(evidence), encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{folder} cannot be written: {error.strerror}") from error
+    records.replace(folder.parent / "verdicts.md", verdict_document(evidence, found).encode())
     records.replace(readme, text)
 
 
@@ -141,13 +142,15 @@ def readme_block(evidence: Evidence, drawn: Sequence[plot.Figure]) -> str:
     return "\n\n".join([shown.as_markdown().rstrip(), *pictures])
 
 
-def verdict_document(evidence: Evidence) -> str:
+def verdict_document(evidence: Evidence, found: Sequence[Mapping[str, Any]]) -> str:
     """The verdicts with numbers and rules, and what we found, for those who read the repository and not the page."""
     judged = verdicts(evidence)
-    lines = ["# Does the paper hold?", "Made from the records in `results/` by `srnn report --readme README.md`.", ABOUT]
-    lines += [verdict_table(judged).as_markdown().rstrip(), "## What we found about the published experiments"]
+    origin = "Made from records by `srnn report --readme README.md`; `srnn report` makes a page with all tables and figures."
+    lines = ["# Does the paper hold?", origin]
+    lines += [verdict_table(judged).as_markdown().rstrip(), "## How a verdict is made", *ABOUT]
+    lines += ["## What we found about the published experiments"]
     lines += [f"**{each.title}.** {each.text} {each.seen}" for each in findings(evidence)]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join([*lines, "## Records", _about(found)]) + "\n"
 
 
 def _summary(judged: Sequence[Verdict]) -> str:
@@ -293,13 +296,16 @@ def _about(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shared(runs: Sequence[Mapping[str, Any]]) -> str:
-    """How many runs had no core to themselves: seconds of a core count for all, but a busy machine has slower ones."""
+    """How many runs had to share their core: only its seconds count, but those of a busy machine are slower."""
     parts = []
     for name, is_ours in (("SRNN", True), ("its rivals", False)):
         found = [record for record in runs if (record["run"]["network"]["name"] == "srnn") is is_ours]
         shared = sum(record["seconds"] > 1.3 * record["cpu_seconds"] for record in found)
         parts.append(f"{shared} of {len(found)} runs of {name}")
-    return f"Other work slowed down {' and '.join(parts)}: their time by the clock is more than 1.3 times that of the core."
+    return (
+        f"The time by the clock is more than 1.3 times that of the core in {' and '.join(parts)}: they shared it with other "
+        "work. Only seconds of the core are compared; those of a busy machine may be slower ones."
+    )
 
 
 def _machines(found: Sequence[Mapping[str, Any]]) -> list[str]:
