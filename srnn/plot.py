@@ -53,6 +53,10 @@ STYLES: dict[str, tuple[str, Any]] = {
     "srnn, wrapped pixels": ("#e08e79", (0, (5, 2))),
     "srnn, 2 epochs": ("#d8572a", "-"),
     "gru, 5 of 60 epochs": ("#3b8ede", (0, (1, 2))),
+    "eurnn, 158 units": ("#a05a2c", (0, (4, 1, 1, 1))),
+    "exprnn, 224 units": ("#4fb0c6", (0, (5, 1))),
+    "rgd": ("#9b3d5a", (0, (3, 2))),
+    "scornn, 224 units": ("#7a8f2a", (0, (2, 1))),
     "shift": ("#d8572a", "-"),
     "random": ("#3b8ede", (0, (5, 1))),
     "identity": ("#1f9e77", (0, (1, 1))),
@@ -183,7 +187,7 @@ def _inside(corner: tuple[float, float], whole: tuple[float, float], panel: Pane
 
     Fixed ones: to measure every label first would take half of the time of drawing.
     """
-    left, right, bottom, top = 1.15 if panel.names else 0.62, 0.1, 0.45, 0.3
+    left, right, bottom, top = 1.15 if panel.names else 0.62, 0.16, 0.45, 0.3
     x, y = corner[0] + left, corner[1] + bottom
     return x / whole[0], y / whole[1], (PANEL[0] - left - right) / whole[0], (PANEL[1] - bottom - top) / whole[1]
 
@@ -205,9 +209,10 @@ def _draw(panel: Panel, axes: Axes) -> None:
         return
     for number, line in enumerate(panel.lines):
         _line(line, number, axes)
-    for name, level in panel.guides:
+    for k, (name, level) in enumerate(panel.guides):
         axes.axhline(level, color=INK, linewidth=0.6, linestyle=(0, (1, 2)))
-        axes.annotate(name, (1, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=6.5)
+        # Beside each other, since levels may be close.
+        axes.annotate(name, (1 - 0.16 * k, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=6.5)
     if max((line.x[-1] for line in panel.lines if len(line.x)), default=0) >= 10_000 and "x" not in panel.log:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 400k
     if "x" in panel.log:

@@ -1296,6 +1296,13 @@ def test_a_logarithmic_axis_has_a_few_numbers_that_can_be_read(low: float, high:
     assert re.findall(r"<text[^>]*>([^<]+)</text>", chosen)[:2] == [plot._plain(low), plot._plain(high)]
 
 
+def test_names_of_levels_that_are_close_do_not_touch() -> None:
+    guides = [("repeat", 50.0), ("linear", 49.0)]
+    (drawn,) = plot.inline(Figure("f", "", "", [Panel("", "", "", [Line("a", [1, 2], [1.0, 90.0])], guides)]))
+    ends = [float(re.search(rf'<text[^>]*x="([\d.]+)"[^>]*>{name}<', drawn)[1]) for name, _ in guides]  # type: ignore[index]
+    assert ends[0] - ends[1] > 20  # points: as wide as a word
+
+
 def test_what_goes_astray_does_not_hide_the_rest() -> None:
     spike = [Line("nru", [1, 2, 3], [1.0, 1e7, 0.1])]
     for top, highest in ((None, 1e6), (10.0, 10.0)):  # the highest number at the axis

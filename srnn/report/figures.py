@@ -105,7 +105,7 @@ def depth_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             shown.append(Line(label, *_unzip(points), style, dots="o"))
             shown.append(Line(f"{label}, paper", *_unzip(paper), style, dashed=True))
         if shown:
-            panels.append(Panel(f"{units} units", exhibit.axis, exhibit.metric, shown))
+            panels.append(Panel(f"{units} units", exhibit.axis, exhibit.metric, shown, ticks=(1, 2, 3)))
     alt = "Score over the number of hidden layers of f_r, one panel for each number of units, ours and the paper's."
     yield Figure(exhibit.id, f"{exhibit.title}: ours, and the paper's dotted.", alt, panels)
 

@@ -258,7 +258,8 @@ def _epoch(task: str, found: Any, name: str) -> str:
     step, sizes = found["milliseconds"][name], found["sizes"]
     if task == "speech":
         return f"{1000 * step / sizes['N'] / sizes['T']:.2f} ms"
-    return f"{step / 1000 * SEQUENCES[task] / sizes['N']:.3g}"
+    seconds = step / 1000 * SEQUENCES[task] / sizes["N"]
+    return f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
 
 
 def growth_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
