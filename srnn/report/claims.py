@@ -185,8 +185,9 @@ CLAIMS = (
         15,
         "Without the gate it is somewhat worse, more so when large",
         "pmnistablation",
-        "the gate gains more than the spread of three seeds at 1024 units, width 32, depth 3, and more than that spread on "
-        "average over six settings at 512 units and at 1024 (one of both must be), and at 1024 by more than that spread more",
+        "each of these is more than the spread of three seeds: what the gate gains at 1024 units, width 32, depth 3; what it "
+        "gains on average of six settings, both at 512 units and at 1024; and, where one of these two is, how much more that "
+        "average is at 1024",
         rules.gate_helps,
     ),
     Claim(
