@@ -1,5 +1,7 @@
 """Records as a table: one line for all seeds of a setting, and nothing in it that is not in a record."""
 
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +131,27 @@ def test_measurements_are_not_runs(folder: Path) -> None:
     before = results.read(folder / "results")
     records.collect(folder / "results" / "gradients.jsonl", {"kind": "measurement", "id": "m"})
     assert results.read(folder / "results") == before
+
+
+def test_every_record_names_a_clean_commit_of_this_repository() -> None:
+    """Whoever doubts a number can check its sources out."""
+    root = Path(__file__).parent.parent
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    if not (root / ".git").exists() or git("rev-parse", "--is-shallow-repository") == "true":
+        pytest.skip("these sources have no history, or a part of it")
+    history, strangers = set(git("rev-list", "HEAD").split()), []
+    files = sorted((root / "results").glob("*.json*"))
+    for record in (json.loads(line) for path in files for line in _objects(path)):
+        commits = {record["commit"]["id"], *record.get("commits", ())}
+        if record["commit"]["dirty"] is not False or not commits <= history:
+            strangers.append(record.get("id", record["kind"]))
+    assert files
+    assert strangers == []
+
+
+def _objects(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return text.splitlines() if path.suffix == ".jsonl" else [text]
