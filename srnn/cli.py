@@ -451,7 +451,10 @@ def report(
     profile: Annotated[str, typer.Option(help="cpu, full or quick: of which runs.")] = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="Of a rehearsal: what `srnn reproduce --quick` left.")] = False,
     readme: Annotated[
-        Path | None, typer.Option(help="A README to put verdicts into; docs/verdicts.md and docs/figures go beside it.")
+        Path | None,
+        typer.Option(
+            help="Make no page, but fill the verdicts of this README, and docs/verdicts.md and docs/figures beside it."
+        ),
     ] = None,
 ) -> None:
     """Make one page of all records: what the paper claims, what was measured, every table and figure.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from srnn.paper import EXHIBITS, SEEDS, Key, Measurement, Plan, Point
@@ -203,7 +203,7 @@ class Evidence:
 def mean(results: Sequence[Result]) -> float | None:
     """Of the values of all seeds; None where one has none."""
     values = [result.value for result in results if result.value is not None]
-    return _mean(values) if values and len(values) == len(results) else None
+    return fmean(values) if values and len(values) == len(results) else None
 
 
 def star(results: Sequence[Result]) -> str:
@@ -249,7 +249,7 @@ def compare(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
     then, rivals = [each.best(seconds=limit) for each in ours], [each.best() for each in theirs]
     if None in then or None in rivals:
         return UNCLEAR
-    at_equal_time = _order(ours[0], _mean(then), _mean(rivals), apart)  # type: ignore[arg-type]
+    at_equal_time = _order(ours[0], fmean(then), fmean(rivals), apart)  # type: ignore[arg-type]
     return IN_TIME if at_equal_time == BETTER else UNCLEAR
 
 
@@ -259,7 +259,3 @@ def _order(of: Result, a: float, b: float, tolerance: float) -> str:
     if abs(a - b) <= max(tolerance, TOLERANCE * max(a, b)):
         return SAME
     return BETTER if a < b else WORSE
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -1,7 +1,7 @@
 """Tables of an exhibit, ours beside the paper's, to be written as HTML, CSV, Markdown or LaTeX."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from srnn.display import number
@@ -325,7 +325,7 @@ def gradient_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     rows = []
     for task in ("adding", "copy", "pmnist", "speech"):
         found = _found(evidence, "gradients", f"b(x) on {task}, untrained", task)
-        cells = [NOT_RUN] * 2 if not found else [f"{_mean(found['mean']):.3f}", f"{_mean(found['deviation']):.3f}"]
+        cells = [NOT_RUN] * 2 if not found else [f"{fmean(found['mean']):.3f}", f"{fmean(found['deviation']):.3f}"]
         rows.append((task, *cells))
     yield Table("gradients-drive", "b(x) at the beginning, N(0, 1) in the paper", ("task", "mean", "deviation"), tuple(rows))
 
@@ -358,10 +358,6 @@ def _lengths(evidence: Evidence) -> list[int]:
 
 def _average(rows: Sequence[Sequence[float]], k: int) -> float:
     return sum(row[k] for row in rows) / len(rows)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def state_tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
