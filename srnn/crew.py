@@ -49,14 +49,11 @@ class Engine(Protocol):
 
 def recorded(folder: Path, console: Console | None = None) -> dict[str, dict[str, Any]]:
     """The records of a folder by the id of what was run or measured; a line that holds none is named."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.glob("*.jsonl")):
-        good, faults = records.read_lines(path)
-        found |= {record["id"]: record for record in good if record["kind"] in ("run", "measurement")}
-        if console is not None:
-            for fault in faults:
-                console.print(fault, markup=False, highlight=False, soft_wrap=True)
-    return found
+    found, faults = records.read_folder(folder)
+    if console is not None:
+        for fault in faults:
+            console.print(fault, markup=False, highlight=False, soft_wrap=True)
+    return {record["id"]: record for record in found if record["kind"] in ("run", "measurement")}
 
 
 class Crew:

@@ -168,6 +168,17 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return found, faults
 
 
+def read_folder(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The same of all files of records in a folder."""
+    found: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        good, bad = read_lines(path)
+        found += good
+        faults += bad
+    return found, faults
+
+
 def read_all(path: Path) -> list[dict[str, Any]]:
     """The records of a file that holds one a line; an error where a line holds none."""
     found, faults = read_lines(path)

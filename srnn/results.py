@@ -30,15 +30,13 @@ ABOUT = (
 
 def read(folder: Path) -> list[dict[str, Any]]:
     """The records of all runs in the files of a folder; a line that holds none is named on standard error."""
-    found: list[dict[str, Any]] = []
-    for path in sorted(folder.glob("*.jsonl")):
-        good, faults = records.read_lines(path)
-        found += [record for record in good if record["kind"] == "run"]
-        for fault in faults:
-            Console(stderr=True).print(fault, markup=False, highlight=False, soft_wrap=True)
-    if not found:
+    found, faults = records.read_folder(folder)
+    for fault in faults:
+        Console(stderr=True).print(fault, markup=False, highlight=False, soft_wrap=True)
+    runs = [record for record in found if record["kind"] == "run"]
+    if not runs:
         raise RecordError(f"there are no records in {folder}; srnn train --results {folder} puts them there")
-    return found
+    return runs
 
 
 def rows(found: Iterable[Mapping[str, Any]], in_order: bool = False) -> list[tuple[str, ...]]:
