@@ -4,6 +4,7 @@ Tensors are judged by shape, dtype and device, so that nothing is computed befor
 the values of symbols and lengths are for the operators to check.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -40,6 +41,18 @@ def probability(name: str, p: object) -> float:
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
         raise SettingError(f"{name} must be a number from 0 to 1; got {p!r}")
     return float(p)
+
+
+def gate_init(value: object, gate: bool, bias: bool) -> float | None:
+    """A finite number for the start of the gate's bias, where there is such a bias; None is the library's default."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise SettingError(f"gate_init must be a finite number, such as -3.0, or None; got {value!r}")
+    if not (gate and bias):
+        missing = "gate=False leaves no gate" if not gate else "bias=False leaves the gate without a bias"
+        raise SettingError(f"gate_init starts the bias of the gate, and {missing}; leave out gate_init (got {value!r})")
+    return float(value)
 
 
 def permutation(index: Tensor, H: int) -> Tensor:

@@ -172,7 +172,7 @@ def info(
 def train(
     context: typer.Context,
     task: Annotated[
-        str | None, typer.Argument(help="copy, adding, pmnist, bigpmnist, randomlabels, speech, or a file.py of yours.")
+        str | None, typer.Argument(help="copy, adding, pmnist, bigpmnist, randomlabels, speech, text, or a file.py of yours.")
     ] = None,
     model: Annotated[str, typer.Option(help="srnn, gru, ... (srnn info lists them), or a file.py of yours.")] = "srnn",
     recipe: Annotated[str, typer.Option(help="paper, own (of the network's paper) or ours: gives what you do not.")] = "paper",
@@ -181,12 +181,16 @@ def train(
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: any other setting (srnn info NETWORK); may be given again.")
     ] = None,
-    length: Annotated[int | None, typer.Option(help="copy: the delay; adding: the steps.", rich_help_panel=TASK)] = None,
+    length: Annotated[int | None, typer.Option(help="copy: the delay; adding, text: the steps.", rich_help_panel=TASK)] = None,
     direction: Annotated[str | None, typer.Option(help="speech: predict or echo.", rich_help_panel=TASK)] = None,
     standardise: Annotated[
         bool | None, typer.Option(help="speech: inputs (x + 35) / 13 instead of raw dB.", rich_help_panel=TASK)
     ] = None,
+    scale_targets: Annotated[
+        bool | None, typer.Option(help="speech: predict 13 y - 35 for an output y.", rich_help_panel=TASK)
+    ] = None,
     corpus: Annotated[str | None, typer.Option(help="speech: speech, timit or timit-sample.", rich_help_panel=TASK)] = None,
+    file: Annotated[str | None, typer.Option(help="text: a UTF-8 file.", rich_help_panel=TASK)] = None,
     crop: Annotated[int | None, typer.Option(help="randomlabels: side of the crop.", rich_help_panel=TASK)] = None,
     samples: Annotated[int | None, typer.Option(help="randomlabels: how many images.", rich_help_panel=TASK)] = None,
     pixels: Annotated[str | None, typer.Option(help="bigpmnist: raw or wrapped.", rich_help_panel=TASK)] = None,
@@ -195,6 +199,9 @@ def train(
     mlp: Annotated[str | None, typer.Option(help="srnn: widths of f_r, such as 32,32,32.", rich_help_panel=NETWORK)] = None,
     gate: Annotated[
         bool | None, typer.Option(help="srnn: the factor sigmoid(W_s x + b_s) of b.", rich_help_panel=NETWORK)
+    ] = None,
+    gate_init: Annotated[
+        float | None, typer.Option(help="srnn: added to the gate's first bias, such as -3.", rich_help_panel=NETWORK)
     ] = None,
     activation: Annotated[str | None, typer.Option(help="srnn: relu or tanh.", rich_help_panel=NETWORK)] = None,
     permutation: Annotated[str | None, typer.Option(help="srnn: shift, identity or random.", rich_help_panel=NETWORK)] = None,
@@ -483,7 +490,9 @@ def report(
 
 @app.command()
 def data(
-    name: Annotated[str | None, typer.Argument(help="mnist, speech, timit or timit-sample; all of them when left out.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="mnist, speech, timit, timit-sample or text; all of them when left out.")
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="Where data sets lie, before $SRNN_DATA.")] = None,
 ) -> None:
     """List the data sets that are here and how to get the others; with a name, check that one, or download it (MNIST).

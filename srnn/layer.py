@@ -26,6 +26,7 @@ from srnn.check import Extents, Lengths
 from srnn.errors import DtypeError, LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "identity", "random")
+GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
 SIGMA = {"relu": torch.relu, "tanh": torch.tanh}
 
 Device = torch.device | str | int | None
@@ -47,7 +48,15 @@ class InputNetwork(nn.Module):
     """b(x) = f_r(x) * sigmoid(W_s x + b_s), from [..., C] to [..., H]: f_r(x) is linear(mlp(x)), W_s x + b_s is gate(x)."""
 
     def __init__(
-        self, C: int, H: int, mlp: Sequence[int], gate: bool, bias: bool, device: Device, dtype: torch.dtype | None
+        self,
+        C: int,
+        H: int,
+        mlp: Sequence[int],
+        gate: bool,
+        bias: bool,
+        gate_init: float,
+        device: Device,
+        dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
         linear = partial(nn.Linear, bias=bias, device=device, dtype=dtype)
@@ -55,6 +64,20 @@ class InputNetwork(nn.Module):
         self.mlp = HiddenLayers(*(part for m, n in pairwise(widths) for part in (linear(m, n), nn.ReLU())))
         self.linear = linear(widths[-1], H)
         self.gate = linear(C, H) if gate else None
+        self.gate_init = gate_init
+        self._shift_gate()
+
+    def reset_parameters(self) -> None:
+        """Draws all weights and biases again, with the gate's bias shifted by gate_init."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                module.reset_parameters()
+        self._shift_gate()
+
+    def _shift_gate(self) -> None:
+        if self.gate is not None and self.gate_init:
+            with torch.no_grad():
+                self.gate.bias.add_(self.gate_init)
 
     def forward(self, x: Tensor) -> Tensor:
         f_r: Tensor = self.linear(self.mlp(x))
@@ -94,6 +117,7 @@ class _Shuffling(nn.Module):
         gate: bool,
         activation: str,
         bias: bool,
+        gate_init: float | None,
         permutation: str | Tensor,
         device: Device,
         dtype: torch.dtype | None,
@@ -110,8 +134,10 @@ class _Shuffling(nn.Module):
             raise one_of("activation", activation, kernels.ACTIVATIONS)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.mlp, self.gate, self.activation, self.bias = tuple(mlp), gate, activation, bias
+        self.gate_init = check.gate_init(gate_init, gate, bias)
+        shift = 0.0 if not (gate and bias) else GATE_INIT if self.gate_init is None else self.gate_init
         widths = [input_size] * directions + [directions * hidden_size] * directions * (num_layers - 1)
-        self.b = nn.ModuleList(InputNetwork(C, hidden_size, mlp, gate, bias, device, dtype) for C in widths)
+        self.b = nn.ModuleList(InputNetwork(C, hidden_size, mlp, gate, bias, shift, device, dtype) for C in widths)
         # Drawn after the weights, which are then the same for every permutation. Names that say all stay out of the
         # state_dict; an index that was drawn or given is part of it.
         name = self._permutation_name = permutation if isinstance(permutation, str) else "given"
@@ -119,10 +145,9 @@ class _Shuffling(nn.Module):
         self.register_buffer("permutation", index, persistent=name not in ("shift", "identity"))
 
     def reset_parameters(self) -> None:
-        """Draws weights and biases anew, as `nn.Linear` does; the permutation stays."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                module.reset_parameters()
+        """Draws weights and biases again, as at construction. The permutation stays."""
+        for b in self.b:
+            b.reset_parameters()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """`to_empty` leaves what no state_dict brings back to us."""
@@ -165,6 +190,8 @@ class SRNN(_Shuffling):
 
     mlp             widths of the hidden layers of f_r; with () it is affine
     gate            whether b has the factor sigmoid(W_s x + b_s)
+    gate_init       added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
+                    training opens it; 0.0 is the paper's start. None is the library's default
     activation      sigma: "relu" or "tanh"
     bias            whether the linear maps of b have one
     dropout         probability, between layers, in training
@@ -178,14 +205,15 @@ class SRNN(_Shuffling):
         input_size: int,
         hidden_size: int,
         num_layers: int = 1,
-        *,
-        mlp: Sequence[int] = (64,),
-        gate: bool = True,
-        activation: str = "relu",
         bias: bool = True,
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        *,
+        mlp: Sequence[int] = (64,),
+        gate: bool = True,
+        gate_init: float | None = None,
+        activation: str = "relu",
         permutation: str | Tensor = "shift",
         device: Device = None,
         dtype: torch.dtype | None = None,
@@ -194,7 +222,18 @@ class SRNN(_Shuffling):
         dropout = check.probability("dropout", dropout)
         directions = 2 if bidirectional else 1
         super().__init__(
-            input_size, hidden_size, num_layers, directions, mlp, gate, activation, bias, permutation, device, dtype
+            input_size,
+            hidden_size,
+            num_layers,
+            directions,
+            mlp,
+            gate,
+            activation,
+            bias,
+            gate_init,
+            permutation,
+            device,
+            dtype,
         )
         self.num_layers, self.batch_first, self.dropout, self.bidirectional = num_layers, batch_first, dropout, bidirectional
         if dropout > 0 and num_layers == 1:
@@ -316,21 +355,22 @@ class SRNNCell(_Shuffling):
         self,
         input_size: int,
         hidden_size: int,
+        bias: bool = True,
         *,
         mlp: Sequence[int] = (64,),
         gate: bool = True,
+        gate_init: float | None = None,
         activation: str = "relu",
-        bias: bool = True,
         permutation: str | Tensor = "shift",
         device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(input_size, hidden_size, 1, 1, mlp, gate, activation, bias, permutation, device, dtype)
+        super().__init__(input_size, hidden_size, 1, 1, mlp, gate, activation, bias, gate_init, permutation, device, dtype)
 
-    def forward(self, x: Tensor, h: Tensor | None = None) -> Tensor:
-        """x [N, C] and h [N, H] give the next h. Without N for one sequence; h=None is zeros."""
-        x, _, batch = self._input("x", x, None, ("batch",), ())
-        h = self._state("h", h, {}, batch, x)
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
+        x, _, batch = self._input("input", input, None, ("batch",), ())
+        h = self._state("hx", hx, {}, batch, x)
         return self._step(self.b[0], x, h)
 
 

@@ -33,6 +33,8 @@ class SRNNNetwork(Network):
     gate: bool = True
     activation: str = "relu"
     permutation: str = "shift"
+    gate_init: float = 0.0  # the paper's start, also where the library's default is another
+    f_r_scale: float = 1.0  # times the first weights and biases of f_r's output map
 
     name = "srnn"
     takes_symbols = True
@@ -47,22 +49,29 @@ class SRNNNetwork(Network):
         self._require(widths, "widths of at least 1, such as 32,32", "mlp")
         self._require(self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS), "activation")
         self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
+        self._require(self.gate or self.gate_init == 0, "0.0 where there is no gate", "gate_init")
 
     @property
     def embedding_size(self) -> int:
         return self.mlp[0] if self.mlp else self.hidden_size
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
-        return SRNN(
+        rnn = SRNN(
             input_size,
             self.hidden_size,
             self.num_layers,
             mlp=self.mlp,
             gate=self.gate,
+            gate_init=self.gate_init if self.gate else None,
             activation=self.activation,
             permutation=self.permutation,
             batch_first=True,
         )
+        with torch.no_grad():
+            for b in rnn.b:
+                for parameter in b.linear.parameters():
+                    parameter *= self.f_r_scale
+        return rnn
 
 
 NETWORKS: dict[str, type[Network]] = {

@@ -50,6 +50,8 @@ class Network:
     def __post_init__(self) -> None:
         for field in fields(self):
             value, default = getattr(self, field.name), field.default
+            if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+                object.__setattr__(self, field.name, float(value))  # -2 and -2.0 are the same network, with the same id
             if isinstance(value, bool) and isinstance(default, int) and not isinstance(default, bool):
                 self._require(False, "a whole number", field.name)
             self._require(not isinstance(value, float) or math.isfinite(value), "a finite number", field.name)

@@ -27,9 +27,10 @@ from srnn.tasks.copy import Copy
 from srnn.tasks.pmnist import PMNIST, BigPMNIST
 from srnn.tasks.randomlabels import RandomLabels
 from srnn.tasks.speech import Speech
+from srnn.tasks.text import Text
 
 RECIPES = ("paper", "own", "ours")
-TASKS: dict[str, type[Task]] = {kind.name: kind for kind in (Adding, BigPMNIST, Copy, PMNIST, RandomLabels, Speech)}
+TASKS: dict[str, type[Task]] = {kind.name: kind for kind in (Adding, BigPMNIST, Copy, PMNIST, RandomLabels, Speech, Text)}
 
 Kind = TypeVar("Kind", bound=Task | Network)
 

@@ -220,10 +220,10 @@ STEP_ERRORS: dict[str, tuple[Callable[[SRNN, SRNNCell], Any], type[SRNNError], s
     "h dtype": (lambda rnn, cell: rnn.step(X[0], HX.double()), DtypeError, f"h {FLOAT_EXPECTED}.float64"),
     "device": (lambda rnn, cell: rnn.step(X[0].to("meta")), DeviceError, "x_t is on meta"),
     "direction": (lambda rnn, cell: SRNN(C, H, bidirectional=True).step(X[0]), SettingError, "step goes ... bidirectional"),
-    "cell rank": (lambda rnn, cell: cell(X), ShapeError, "x must be [batch, inputs] or [inputs]; got shape (6, 4, 3)"),
-    "cell width": (lambda rnn, cell: cell(X[0, :, :2]), ShapeError, "x must be input_size = 3 wide"),
-    "cell h": (lambda rnn, cell: cell(X[0], HX), ShapeError, "h must be [batch, hidden] = (4, 5) ... got (2, 4, 5)"),
-    "cell dtype": (lambda rnn, cell: cell(X[0].long()), DtypeError, f"x {FLOAT_EXPECTED}.int64"),
+    "cell rank": (lambda rnn, cell: cell(X), ShapeError, "input must be [batch, inputs] or [inputs]; got shape (6, 4, 3)"),
+    "cell width": (lambda rnn, cell: cell(X[0, :, :2]), ShapeError, "input must be input_size = 3 wide"),
+    "cell h": (lambda rnn, cell: cell(X[0], HX), ShapeError, "hx must be [batch, hidden] = (4, 5) ... got (2, 4, 5)"),
+    "cell dtype": (lambda rnn, cell: cell(X[0].long()), DtypeError, f"input {FLOAT_EXPECTED}.int64"),
 }
 
 

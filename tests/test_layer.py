@@ -650,10 +650,10 @@ def test_a_copy_of_the_layer_computes_the_same(copied: Callable[[SRNN], SRNN]) -
     ("module", "expected"),
     [
         (SRNN(C, H), "3, 5"),
-        (SRNN(1, 1024, mlp=(32, 32, 32), batch_first=True), "1, 1024, mlp=(32, 32, 32), batch_first=True"),
+        (SRNN(1, 1024, mlp=(32, 32, 32), batch_first=True), "1, 1024, batch_first=True, mlp=(32, 32, 32)"),
         (
             SRNN(C, H, 2, gate=False, activation="tanh", bias=False, dropout=0.5, permutation="random"),
-            "3, 5, num_layers=2, gate=False, activation='tanh', bias=False, dropout=0.5, permutation='random'",
+            "3, 5, num_layers=2, bias=False, dropout=0.5, gate=False, activation='tanh', permutation='random'",
         ),
         (SRNN(C, 2, mlp=[8], permutation=torch.tensor([1, 0])), "3, 2, mlp=(8,), permutation='given'"),
         (SRNNCell(C, H), "3, 5"),

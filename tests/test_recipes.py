@@ -54,7 +54,7 @@ def settings(run: Run) -> dict[str, Any]:
 # --- recipes ---
 
 
-@pytest.mark.parametrize(("task", "network"), [(task, network) for task in TASKS for network in ("srnn", *TORCH)])
+@pytest.mark.parametrize(("task", "network"), [(task, network) for task in PAPER for network in ("srnn", *TORCH)])
 def test_runs_have_the_settings_of_the_paper(task: str, network: str) -> None:
     expected = {**COMMON, **PAPER[task][network]}
     got = settings(make_run(task, network))

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from srnn.data import corpus, mnist
+from srnn.data import corpus, mnist, text
 from srnn.errors import DataError, one_of
 
 
@@ -66,6 +66,14 @@ CATALOGUE = {
             "some 16 MB",
             "it is not downloaded from here; get 'timit' of NLTK's data and " + _POINT.format("timit-sample"),
             corpus.LOOKED_FOR["sample"],
+        ),
+        DataSet(
+            "text",
+            "one file of plain text, such as tiny Shakespeare",
+            "its own (Shakespeare: public domain)",
+            "some 1 MB",
+            "put a UTF-8 file NAME.txt into a folder called text and " + _POINT.format("text"),
+            "a file that ends in .txt",
         ),
     )
 }
@@ -163,6 +171,8 @@ def _find_in(place: Path, name: str) -> Path | None:
 def _holds(folder: Path, name: str) -> bool:
     if name == "mnist":
         return any(mnist.locate(folder, file) is not None for file in mnist.FILES)
+    if name == "text":
+        return text.locate(folder) is not None
     return corpus.layout(folder) == _LAYOUTS[name]
 
 
@@ -187,6 +197,11 @@ def _examine(name: str, folder: Path) -> str:
     if name == "mnist":
         mnist.load(folder)
         return "all four files have the right checksums"
+    if name == "text":
+        path = text.locate(folder)
+        assert path is not None  # `_holds` has seen it
+        characters, ids = text.load(path)
+        return f"{path.name}, {len(ids):,} characters, {len(characters)} of them different"
     counts = corpus.count(corpus.utterances(folder))
     check_counts(name, folder, counts)
     return ", ".join(f"{number} {split}" for split, number in counts.items()) + " utterances"

@@ -5,6 +5,7 @@
     pmnist          classify a digit, pixel by pixel in a fixed random order; bigpmnist: in a larger black image
     randomlabels    learn labels by heart that mean nothing
     speech          frames of speech: say the next one, or the last one
+    text            predict the next character of a file
 
 Data are a function of the seed and of the number of the update or epoch, and of nothing that happened before: a run continues
 anywhere, and any part of the data can be made anywhere.

@@ -25,16 +25,21 @@ from srnn.tasks import Batch, Task, generator
 DIRECTIONS = ("predict", "echo")
 CORPORA = ("speech", "timit", "timit-sample")
 SILENCE = -50.0  # dB, the least a frame can hold
+MEAN, DEVIATION = -35.0, 13.0  # dB, of frames of speech, about
 POOL = 20  # batches' worth of utterances that are sorted by length together
 
 
 @dataclass(frozen=True)
 class Speech(Task):
-    """corpus: the data set to read. standardise: inputs as (x + 35) / 13 instead of raw dB, as in the paper."""
+    """corpus: the data set to read. standardise: inputs as (x + 35) / 13 instead of raw dB, as in the paper.
+
+    scale_targets: the prediction is 13 y - 35 for an output y, so that outputs are of unit scale; losses stay in dB^2.
+    """
 
     direction: str = "predict"
     standardise: bool = False
     corpus: str = "speech"
+    scale_targets: bool = False
 
     name = "speech"
     input_size = output_size = speech.BINS
@@ -110,6 +115,8 @@ class Speech(Task):
 
     def loss(self, output: Tensor, batch: Batch) -> Tensor:
         assert batch.lengths is not None
+        if self.scale_targets:
+            output = output * DEVIATION + MEAN
         valid = torch.arange(output.shape[1], device=output.device) < batch.lengths[:, None]
         return ((output - batch.target).square().mean(dim=-1) * valid).sum() / batch.lengths.sum()
 
@@ -142,4 +149,4 @@ class Speech(Task):
         following = torch.nn.functional.pad(now[:, 1:], (0, 0, 0, 1), value=SILENCE)
         input, target = (now, following) if self.direction == "predict" else (following, now)
         lengths = torch.tensor([len(part) for part in parts])
-        return Batch((input + 35) / 13 if self.standardise else input, target, lengths)
+        return Batch((input - MEAN) / DEVIATION if self.standardise else input, target, lengths)

@@ -1,0 +1,30 @@
+"""Plain text: one UTF-8 file, read as a sequence of characters."""
+
+from pathlib import Path
+
+import numpy
+from numpy.typing import NDArray
+
+from srnn.errors import DataError
+
+IGNORED = ("source.txt", "readme.txt", "license.txt", "licence.txt")  # files that describe a data set
+
+
+def locate(folder: Path) -> Path | None:
+    """Return the text file of a folder, or None if there is none. With several, the first by name."""
+    if not folder.is_dir():
+        return None
+    return next((path for path in sorted(folder.glob("*.txt")) if path.name.lower() not in IGNORED), None)
+
+
+def load(path: Path) -> tuple[str, NDArray[numpy.int64]]:
+    """Return the distinct characters of a file in sorted order, and the file as indices into them."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); convert it first") from None
+    codes = numpy.frombuffer(text.encode("utf-32-le"), dtype=numpy.uint32)
+    characters, ids = numpy.unique(codes, return_inverse=True)
+    return "".join(map(chr, characters.tolist())), ids.astype(numpy.int64)
