@@ -1,6 +1,6 @@
 """The layer of "Shuffling Recurrent Neural Networks" (Rotman and Wolf, 2020), with the call of `nn.GRU`.
 
-    h_t  = sigma(P h_{t-1} + b(x_t))            P a fixed permutation of the units, sigma ReLU or tanh
+    h_t  = sigma(P h_{t-1} + b(x_t))            P a fixed permutation of the units, sigma ReLU, tanh or clip
     b(x) = f_r(x) * sigmoid(W_s x + b_s)        f_r an MLP with ReLU; the second factor, the gate, can be left out
 
 P is the shift, (P h)_i = h_{i+1}, unless another is asked for. b needs no state, so it is computed for all steps at once, by
@@ -27,7 +27,6 @@ from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "identity", "random")
 GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
-SIGMA = {"relu": torch.relu, "tanh": torch.tanh}
 
 Device = torch.device | str | int | None
 
@@ -238,7 +237,7 @@ class _Shuffling(_Recurrent):
     def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
         """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
         P_h = h.roll(-1, dims=-1) if self.permutation is None else h.index_select(-1, self.permutation)
-        return SIGMA[self.activation](P_h + b(x))
+        return kernels.ACTIVATIONS[self.activation](P_h + b(x))
 
 
 class SRNN(_Shuffling):
@@ -248,7 +247,7 @@ class SRNN(_Shuffling):
     gate            whether b has the factor sigmoid(W_s x + b_s)
     gate_init       added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
                     training opens it; 0.0 is the paper's start. None is the library's default
-    activation      sigma: "relu" or "tanh"
+    activation      sigma: "relu"; "clip", which keeps states in [-1, 1] and is as fast; or "tanh"
     bias            whether the linear maps of b have one
     dropout         probability, between layers, in training
     permutation     P: "shift", "identity", "random" (drawn here from torch's generator and kept in the state_dict), or an index
