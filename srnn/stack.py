@@ -47,7 +47,7 @@ class SRNNStack(_Recurrent):
     bias            whether the linear maps and the norms have one
     dropout         probability, in training, of each number that a block adds to x. nn.GRU drops a layer's output, and not
                     that of the last layer; here every block drops, also the last or only one, and x itself passes
-    width           numbers per step between the blocks. None is hidden_size
+    width           numbers per step between the blocks. None is hidden_size // 2, at least 16
     mlp, gate, gate_init, activation, permutation
                     settings of each `SRNN`; "random" draws a permutation for each
     The rest is as in `nn.GRU`; maps start as `nn.Linear` does, norms as `nn.LayerNorm`.
@@ -75,9 +75,11 @@ class SRNNStack(_Recurrent):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        # At this width a layer has half the weights of one of nn.GRU with as many units, 3 H^2 instead of 6 H^2.
-        width = hidden_size if width is None else width
-        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, width=width)
+        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        # Products with W and the gate, of width * H weights, are nearly all of the cost, and states are cheap. At half of
+        # hidden_size two blocks cost about as much as one layer of nn.GRU. A norm of a few numbers would lose most of them.
+        width = max(16, hidden_size // 2) if width is None else width
+        check.sizes(width=width)
         check.flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
         check.floating(dtype)
         self.input_size, self.hidden_size, self.num_layers, self.width = input_size, hidden_size, num_layers, width

@@ -313,7 +313,7 @@ def test_reset_parameters_draws_again_as_at_construction() -> None:
 @pytest.mark.parametrize("width", [None, 6])
 def test_the_parameters_are_those_of_the_equations(width: int | None, bidirectional: bool) -> None:
     rnn = SRNNStack(C, H, 3, width=width, mlp=(8,), bidirectional=bidirectional)
-    w, D = H if width is None else width, 2 if bidirectional else 1
+    w, D = width or 16, 2 if bidirectional else 1
     of_rnn = D * ((w + 1) * 8 + (8 + 1) * H + (w + 1) * H)
     block = 2 * w + of_rnn + 2 * D * H + (D * H + 1) * 2 * w
     assert sum(p.numel() for p in rnn.parameters()) == (C + 1) * w + 3 * block + 2 * w + (w + 1) * D * H
@@ -334,7 +334,7 @@ def test_settings_reach_the_layers() -> None:
 @pytest.mark.parametrize(
     ("rnn", "expected"),
     [
-        (SRNNStack(C, H), "3, 5, width=5"),
+        (SRNNStack(C, 40), "3, 40, width=20"),
         (
             SRNNStack(C, H, 3, False, True, 0.5, True, width=8, mlp=[4], gate=False, permutation="random"),
             "3, 5, num_layers=3, bias=False, batch_first=True, dropout=0.5, bidirectional=True, width=8, mlp=(4,), "
