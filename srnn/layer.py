@@ -82,8 +82,31 @@ class InputNetwork(nn.Module):
         f_r: Tensor = self.linear(self.mlp(x))
         return f_r if self.gate is None else f_r * torch.sigmoid(self.gate(x))
 
+    def step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor:
+        """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself: x [..., C] and h [..., H] give the next h."""
+        maps = self._maps() if kernels.takes_cell(x) else None
+        if maps is not None:
+            return kernels.cell(x, h, maps, permutation, self.gate is not None, self.linear.bias is not None, activation)
+        P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
+        return kernels.ACTIVATIONS[activation](P_h + self(x))
+
+    def _maps(self) -> list[Tensor] | None:
+        """Weights and biases of f_r's maps and the gate's, for one operator; None where a module must be called itself."""
+        parts = self._modules  # not by attributes: nn.Module finds those slowly, and a step is short
+        modules = [*parts["mlp"]._modules.values(), parts["linear"], parts.get("gate")]  # type: ignore[union-attr]
+        found: list[Tensor] = []
+        for module in modules:
+            if isinstance(module, nn.Linear) and _is_plain(module, nn.Linear):
+                found += [parameter for parameter in module._parameters.values() if parameter is not None]
+            elif module is not None and not _is_plain(module, nn.ReLU):
+                return None
+        return found
+
     def scan(self, x: Tensor, h0: Tensor, alphabet: Tensor | None, final: bool, **how: Any) -> tuple[Any, Tensor]:
         """The states [N, T, H] (None with `final`) and the last ones [N, H]."""
+        if kernels.takes_cell(x) and x.shape[1] == 1 and how["lengths"] is how["reset"] is alphabet is None:
+            h = self.step(x[:, 0], h0, how["permutation"], how["activation"])
+            return h[:, None], h
         if alphabet is not None:  # x [N, T] are symbols: b of each that there is, not of each that comes
             table = self(alphabet)
             if final:
@@ -115,7 +138,9 @@ class _Recurrent(nn.Module):
         """One of the weights, for the device and the dtype of all."""
         raise NotImplementedError
 
-    def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: Any) -> tuple[Any, Tensor]:
+    def _scan(
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
+    ) -> tuple[Any, Tensor]:
         """Output [N, T, directions * H] (None with `final`) and states, from x [N, T, C] or symbols [N, T]."""
         raise NotImplementedError
 
@@ -142,6 +167,7 @@ class _Recurrent(nn.Module):
         hx: Tensor | None,
         lengths: Lengths | None,
         alphabet: Tensor | None,
+        reset: Tensor | PackedSequence | None,
         final: bool | str,
     ) -> tuple[Any, Tensor]:
         """Checks everything, brings it into the form [N, T, C] or [N, T], scans, and brings the result back.
@@ -155,8 +181,11 @@ class _Recurrent(nn.Module):
             data, sizes, order, back = input
             data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
             h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
+            mask = None if reset is None else check.packed_reset(reset, input)
             x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
-            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, final)
+            if mask is not None:
+                mask = pad_packed_sequence(PackedSequence(mask, sizes), batch_first=True)[0]
+            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, mask, final)
             if not final:
                 output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
             return output, _select(h_n, back)
@@ -165,12 +194,13 @@ class _Recurrent(nn.Module):
         x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
         h0 = self._state("hx", hx, layers, batch, input)
         ends = None if lengths is None else check.lengths(lengths, batch, input)
+        mask = None if reset is None else check.reset(reset, x.shape if alphabet is not None else x.shape[:-1], input)
         if not batch:
-            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, final)
+            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, None if mask is None else mask[None], final)
             return None if final else output[0], h_n[:, 0]
         if self.batch_first:
-            return self._scan(x, h0, ends, alphabet, final)
-        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, final)
+            return self._scan(x, h0, ends, alphabet, mask, final)
+        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, None if mask is None else mask.T, final)
         return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
 
 
@@ -234,11 +264,6 @@ class _Shuffling(_Recurrent):
         weight = self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
         return weight if isinstance(weight, Tensor) else torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
 
-    def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
-        """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
-        P_h = h.roll(-1, dims=-1) if self.permutation is None else h.index_select(-1, self.permutation)
-        return kernels.ACTIVATIONS[self.activation](P_h + b(x))
-
 
 class SRNN(_Shuffling):
     """One or more layers of h_t = sigma(P h_{t-1} + b(x_t)), to be used like `nn.GRU`.
@@ -301,6 +326,7 @@ class SRNN(_Shuffling):
         *,
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
     ) -> tuple[Any, Tensor]:
         """All states of the last layer, and the last state of every layer and direction: (output, h_n).
 
@@ -311,8 +337,11 @@ class SRNN(_Shuffling):
                     state after a row's last step (hx for length 0), and the reverse direction starts at that step
         alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
+        reset       bool, with the batch and time axes of input: True at t means that a new sequence begins at step t. No
+                    state crosses the border between t - 1 and t, in either direction; at step 0 hx is discarded. Resets from
+                    a row's length on are ignored. For a PackedSequence, a PackedSequence of the same layout
         """
-        return self._run(input, hx, lengths, alphabet, final=False)
+        return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
         self,
@@ -321,35 +350,43 @@ class SRNN(_Shuffling):
         *,
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; with ReLU the last layer never holds its states.
+        """The h_n of `forward`; with ReLU or clip the last layer never holds its states.
 
         Compiled and in float32, b is made for a few sequences at a time (four, more where they are short), elsewhere for all.
         """
-        return self._run(input, hx, lengths, alphabet, final=True)[1]
+        return self._run(input, hx, lengths, alphabet, reset, final=True)[1]
 
-    def step(self, x_t: Tensor, h: Tensor | None = None) -> Tensor:
-        """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros."""
+    def step(self, x_t: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> Tensor:
+        """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros.
+
+        reset [N], bool: rows that begin a new sequence with this step, so that their h is taken as zeros.
+        """
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
         x, _, batch = self._input("x_t", x_t, None, ("batch",), ())
         h = self._state("h", h, {"layers": self.num_layers}, batch, x_t)
+        if reset is not None:
+            h = h.masked_fill(check.reset(reset, x.shape[:-1], x_t)[..., None], 0)
         states: list[Tensor] = []
-        for b, h_l in zip(self.b, h, strict=True):
-            x = self._drop(states[-1]) if states else x
-            states.append(self._step(b, x, h_l))
-        return torch.stack(states)
+        for b, h_l in zip(self.b, h.split(1), strict=True):
+            x = self._drop(states[-1][0]) if states else x
+            states.append(b.step(x, h_l, self.permutation, self.activation))
+        return states[0] if len(states) == 1 else torch.cat(states)
 
     def flatten_parameters(self) -> None:
         """Does nothing; here because programs written for `nn.GRU` call it."""
 
-    def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: bool) -> tuple[Any, Tensor]:
+    def _scan(
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
+    ) -> tuple[Any, Tensor]:
         """The layers in turn, on x [N, T, C] or symbols [N, T], from h0 [layers * directions, N, H]."""
         if ends is not None:  # padding may hold anything, even NaN, which would reach the weights' gradients as 0 * NaN
             padding = torch.arange(x.shape[1], device=x.device) >= ends[:, None]
             x = x.masked_fill(padding if alphabet is not None else padding[..., None], 0)
         x, D, states = x.contiguous(), 2 if self.bidirectional else 1, []
-        how = {"permutation": self.permutation, "lengths": ends, "activation": self.activation}
+        how = {"permutation": self.permutation, "lengths": ends, "reset": reset, "activation": self.activation}
         for first in range(0, len(self.b), D):
             last = first + D == len(self.b)
             scans = [
@@ -392,7 +429,7 @@ class SRNNCell(_Shuffling):
         """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
         x, _, batch = self._input("input", input, None, ("batch",), ())
         h = self._state("hx", hx, {}, batch, x)
-        return self._step(self.b[0], x, h)
+        return self.b[0].step(x, h, self.permutation, self.activation)
 
 
 def _select(h: Tensor, rows: Tensor | None) -> Tensor:

@@ -530,10 +530,10 @@ def scan_calls(name: str) -> Iterator[tuple[Any, ...]]:
     """Arguments for `shuffle_scan`, its last-state form and their derivatives, of every kind that they take."""
     for form, activation in product(("dense", "table"), kernels.ACTIVATIONS):
         b, h0, options = problem(3, 5, 4, form, "random", lengths=form == "table", reset=form == "table")
-        sequence = (*(options.get(name) for name in ("ids", "permutation", "lengths", "reset")), form == "table")
-        output, _, bits = fallback.shuffle_scan(b, h0, *sequence, activation)
+        sequence: Any = (*(options.get(name) for name in ("ids", "permutation", "lengths", "reset")), form == "table")
+        output, _, bits = torch.ops.srnn_torch.shuffle_scan(b, h0, *sequence, activation)
         every = [output if activation == "tanh" else bits]
-        last = [fallback.shuffle_scan_final(b, h0, *sequence, activation)[1]] if activation != "tanh" else []
+        last = [torch.ops.srnn_torch.shuffle_scan_final(b, h0, *sequence, activation)[1]] if activation != "tanh" else []
         calls: dict[str, list[tuple[Any, ...]]] = {
             "shuffle_scan": [(b, h0, *sequence, activation)],
             "shuffle_scan_final": [(b, h0, *sequence, activation)] if last else [],
