@@ -90,6 +90,15 @@ class InputNetwork(nn.Module):
         P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
         return kernels.ACTIVATIONS[activation](P_h + self(x))
 
+    def quick_step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor | None:
+        """`step` where input of the right sizes is plainly right; None where it must be looked at, or modules be called."""
+        if type(x) is not Tensor or type(h) is not Tensor or not kernels.takes_cell(x) or torch.is_autocast_enabled("cpu"):
+            return None
+        maps = self._maps()
+        if maps is None or not (x.dtype == h.dtype == maps[0].dtype and h.is_cpu and maps[0].is_cpu):
+            return None
+        return kernels.cell(x, h, maps, permutation, self.gate is not None, self.linear.bias is not None, activation)
+
     def _maps(self) -> list[Tensor] | None:
         """Weights and biases of f_r's maps and the gate's, for one operator; None where a module must be called itself."""
         parts = self._modules  # not by attributes: nn.Module finds those slowly, and a step is short
@@ -258,6 +267,15 @@ class _Shuffling(_Recurrent):
             self.permutation = _index("identity", self.hidden_size, self.permutation.device)
         return self
 
+    def _quick_step(self, x: Tensor, h: Tensor | None, *layers: int) -> Tensor | None:
+        """One step of a single layer without a second look at what is plainly right; None where there must be one."""
+        first, *others = self._modules["b"]._modules.values()  # type: ignore[union-attr]
+        sizes = (*layers, *x.shape[:-1], self.hidden_size)
+        if others or x.shape[-1:] != (self.input_size,) or x.dim() > 2 or (h is not None and h.shape != sizes):
+            return None
+        h = x.new_zeros(sizes) if h is None else h
+        return first.quick_step(x, h, self.permutation, self.activation)  # type: ignore[operator, union-attr]
+
     @property
     def _weight(self) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
@@ -341,6 +359,8 @@ class SRNN(_Shuffling):
                     state crosses the border between t - 1 and t, in either direction; at step 0 hx is discarded. Resets from
                     a row's length on are ignored. For a PackedSequence, a PackedSequence of the same layout
         """
+        if lengths is alphabet is reset is None and (quick := self._quick_forward(input, hx)) is not None:
+            return quick
         return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
@@ -365,6 +385,8 @@ class SRNN(_Shuffling):
         """
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
+        if reset is None and (quick := self._quick_step(x_t, h, 1)) is not None:
+            return quick
         x, _, batch = self._input("x_t", x_t, None, ("batch",), ())
         h = self._state("h", h, {"layers": self.num_layers}, batch, x_t)
         if reset is not None:
@@ -377,6 +399,16 @@ class SRNN(_Shuffling):
 
     def flatten_parameters(self) -> None:
         """Does nothing; here because programs written for `nn.GRU` call it."""
+
+    def _quick_forward(self, input: Any, hx: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        """`forward` of a single time step, for programs that call the layer step by step."""
+        if torch.compiler.is_compiling() or not isinstance(input, Tensor) or input.dim() != 3 or self.bidirectional:
+            return None
+        time = 1 if self.batch_first else 0
+        if input.shape[time] != 1:
+            return None
+        h_n = self._quick_step(input.squeeze(time), hx, 1)
+        return None if h_n is None else (h_n.clone().view(*input.shape[:2], self.hidden_size), h_n)
 
     def _scan(
         self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
@@ -427,6 +459,8 @@ class SRNNCell(_Shuffling):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
+        if (quick := self._quick_step(input, hx)) is not None:
+            return quick
         x, _, batch = self._input("input", input, None, ("batch",), ())
         h = self._state("hx", hx, {}, batch, x)
         return self.b[0].step(x, h, self.permutation, self.activation)
