@@ -18,15 +18,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.nn import functional as F
+from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from srnn import check, kernels
+from srnn import check, kernels, leaf
 from srnn.check import Extents, Lengths
 from srnn.errors import DtypeError, LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "identity", "random")
 GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
+# Weights of these classes can be given to our operators: the last two are what torch.export puts in their place.
+ORDINARY = (Tensor, nn.Parameter, FakeTensor, FunctionalTensor)
 SIGMA = {"relu": torch.relu, "tanh": torch.tanh}
 
 Device = torch.device | str | int | None
@@ -39,8 +45,10 @@ class HiddenLayers(nn.Sequential):
         maps = list(self)
         for linear, relu in zip(maps[::2], maps[1::2], strict=True):
             x = linear(x)
-            # In place, for half the memory: the derivative of a linear map does not need the map's output, but a hook might.
-            x = x.relu_() if _is_plain(linear, nn.Linear) and _is_plain(relu, nn.ReLU) else relu(x)
+            # In place, for half the memory: the derivative of a linear map does not need the map's output, but a hook might,
+            # and so might a dispatch mode, such as that of selective activation checkpointing.
+            unseen = torch.compiler.is_compiling() or not is_in_torch_dispatch_mode()
+            x = x.relu_() if unseen and _is_plain(linear, nn.Linear) and _is_plain(relu, nn.ReLU) else relu(x)
         return x
 
 
@@ -83,6 +91,11 @@ class InputNetwork(nn.Module):
         f_r: Tensor = self.linear(self.mlp(x))
         return f_r if self.gate is None else f_r * torch.sigmoid(self.gate(x))
 
+    def _is_plain(self) -> bool:
+        """True if an operator may read the weights of linear and gate, so that the two need not be called as modules."""
+        gate_is_plain = self.gate is None or _is_plain(self.gate, nn.Linear)
+        return gate_is_plain and _is_plain(self.linear, nn.Linear) and _is_plain(self, InputNetwork)
+
     def scan(self, x: Tensor, h0: Tensor, alphabet: Tensor | None, final: bool, **how: Any) -> tuple[Any, Tensor]:
         """The states [N, T, H] (None with `final`) and the last ones [N, H]."""
         if alphabet is not None:  # x [N, T] are symbols: b of each that there is, not of each that comes
@@ -90,8 +103,7 @@ class InputNetwork(nn.Module):
             if final:
                 return None, kernels.scan_final(table, h0, ids=x, **how)
             return kernels.scan_states(table, h0, ids=x, **how)
-        maps = (self.linear,) if self.gate is None else (self.linear, self.gate)
-        if not all(_is_plain(linear, nn.Linear) for linear in maps):  # pruned, hooked or replaced: then it is to be called
+        if not self._is_plain():  # then the maps must be called as modules
             b = self(x)
             return (None, kernels.scan_final(b, h0, **how)) if final else kernels.scan_states(b, h0, **how)
         W, c = _weights(self.linear, x.dtype)
@@ -141,7 +153,7 @@ class _Shuffling(nn.Module):
         # Drawn after the weights, which are then the same for every permutation. Names that say all stay out of the
         # state_dict; an index that was drawn or given is part of it.
         name = self._permutation_name = permutation if isinstance(permutation, str) else "given"
-        index = _index(permutation, hidden_size, self._weight.device)
+        index = _index(permutation, hidden_size, self._weight().device)
         self.register_buffer("permutation", index, persistent=name not in ("shift", "identity"))
 
     def reset_parameters(self) -> None:
@@ -156,6 +168,10 @@ class _Shuffling(nn.Module):
             self.permutation = _index("identity", self.hidden_size, self.permutation.device)
         return self
 
+    def __prepare_scriptable__(self) -> None:
+        """`torch.jit.script` calls this first."""
+        leaf.refuse_script(self)
+
     def extra_repr(self) -> str:
         """The sizes, and whatever was not left at its default."""
         shown = [f"{self.input_size}, {self.hidden_size}"]
@@ -168,16 +184,20 @@ class _Shuffling(nn.Module):
     def _input(
         self, name: str, x: Tensor, alphabet: Tensor | None, *forms: tuple[str, ...]
     ) -> tuple[Tensor, Tensor | None, Extents]:
-        return check.input(name, x, alphabet, self.input_size, self._weight, *forms)
+        return check.input(name, x, alphabet, self.input_size, self._weight(x), *forms)
 
     def _state(self, name: str, h: Tensor | None, layers: Extents, batch: Extents, x: Tensor) -> Tensor:
-        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight)
+        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight(x))
 
-    @property
-    def _weight(self) -> Tensor:
+    def _weight(self, x: object = None) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
-        weight = self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
-        return weight if isinstance(weight, Tensor) else torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
+        linear = self.b[0].linear  # not next(self.parameters()): replicas of nn.DataParallel have none
+        weight = linear.weight
+        if not isinstance(weight, Tensor):
+            return torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
+        if weight.is_meta and isinstance(x, Tensor) and not _is_plain(linear, nn.Linear):  # offloaded: a hook brings the weight
+            return torch.empty(0, dtype=weight.dtype, device=x.device)
+        return weight
 
     def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
         """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
@@ -249,7 +269,8 @@ class SRNN(_Shuffling):
     ) -> tuple[Any, Tensor]:
         """All states of the last layer, and the last state of every layer and direction: (output, h_n).
 
-        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; or a PackedSequence
+        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a
+                    jagged nested tensor [N, T, C]
         hx, h_n     [layers * directions, N, H], without N for one sequence; hx=None is zeros
         output      like input, directions * H wide
         lengths     [N], a number for one sequence: steps from there on are not looked at, and output is 0 there. h_n is the
@@ -257,6 +278,8 @@ class SRNN(_Shuffling):
         alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
         """
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet)
         return self._run(input, hx, lengths, alphabet, final=False)
 
     def final_state(
@@ -271,10 +294,14 @@ class SRNN(_Shuffling):
 
         Compiled and in float32, b is made for a few sequences at a time (four, more where they are short), elsewhere for all.
         """
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet)
         return self._run(input, hx, lengths, alphabet, final=True)[1]
 
     def step(self, x_t: Tensor, h: Tensor | None = None) -> Tensor:
         """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros."""
+        if leaf.is_traced(x_t, h):
+            return leaf.node(self, "step", x_t, h)
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
         x, _, batch = self._input("x_t", x_t, None, ("batch",), ())
@@ -287,6 +314,11 @@ class SRNN(_Shuffling):
 
     def flatten_parameters(self) -> None:
         """Does nothing; here because programs written for `nn.GRU` call it."""
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer and direction, in the order of h_n."""
+        return [list(b.parameters()) for b in self.b]
 
     def _run(
         self,
@@ -309,6 +341,8 @@ class SRNN(_Shuffling):
             if not final:
                 output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
             return output, _select(h_n, back)
+        if isinstance(input, Tensor) and input.is_nested:
+            return self._run_nested(input, hx, lengths, alphabet, final)
 
         batched = ("batch", "time") if self.batch_first else ("time", "batch")
         x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
@@ -321,6 +355,26 @@ class SRNN(_Shuffling):
             return self._scan(x, h0, ends, alphabet, final)
         output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, final)
         return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
+
+    def _run_nested(
+        self, input: Any, hx: Tensor | None, lengths: Lengths | None, alphabet: Tensor | None, final: bool
+    ) -> tuple[Any, Tensor]:
+        """The same for a jagged nested tensor, by way of a padded one; the output has the offsets of the input."""
+        if lengths is not None:
+            raise LengthError("a nested tensor has lengths of its own; leave out lengths=")
+        check.nested(input, alphabet, self.batch_first)
+        offsets, given = input.offsets(), input.lengths()  # lengths only where there are gaps between the rows
+        values, alphabet, _ = self._input("the values of input", input.values(), alphabet, ("steps",))
+        h0 = self._state("hx", hx, {"layers * directions": len(self.b)}, {"batch": len(offsets) - 1}, values)
+        ends = offsets.diff() if given is None else given
+        steps = torch.arange(int(ends.max()), device=values.device)
+        places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T], what is beyond a row's end is not looked at
+        output, h_n = self._scan(values[places], h0, ends.long(), alphabet, final)
+        if final:
+            return None, h_n
+        valid = steps < ends[:, None]
+        values = output.new_zeros(len(values), output.shape[-1]).index_put((places[valid],), output[valid])
+        return torch.nested.nested_tensor_from_jagged(values, offsets, given), h_n
 
     def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: bool) -> tuple[Any, Tensor]:
         """The layers in turn, on x [N, T, C] or symbols [N, T], from h0 [layers * directions, N, H]."""
@@ -369,6 +423,8 @@ class SRNNCell(_Shuffling):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "forward", input, hx)
         x, _, batch = self._input("input", input, None, ("batch",), ())
         h = self._state("hx", hx, {}, batch, x)
         return self._step(self.b[0], x, h)
@@ -379,9 +435,16 @@ def _select(h: Tensor, rows: Tensor | None) -> Tensor:
 
 
 def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether it is of this kind, and nobody wants to know of its calls."""
+    """True if `module` is exactly a `kind` with ordinary tensors as weights, without hooks and without an overridden forward.
+
+    Anything else must be called as a module: hooks (also global ones) want to see the call, weights of another tensor class
+    (quantised, distributed) know only the operators of torch, and an overridden forward may bring the weights first, as those
+    of a layer that accelerate has offloaded.
+    """
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    return type(module) is kind and not hooks and "forward" not in vars(module)
+    if type(module) is not kind or hooks or _has_any_global_hook() or "forward" in vars(module):
+        return False
+    return kind is not nn.Linear or (type(module.weight) in ORDINARY and (module.bias is None or type(module.bias) in ORDINARY))
 
 
 def _weights(linear: nn.Linear | None, dtype: torch.dtype) -> tuple[Any, Any]:
