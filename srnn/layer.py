@@ -153,7 +153,7 @@ class _Shuffling(nn.Module):
         # Drawn after the weights, which are then the same for every permutation. Names that say all stay out of the
         # state_dict; an index that was drawn or given is part of it.
         name = self._permutation_name = permutation if isinstance(permutation, str) else "given"
-        index = _index(permutation, hidden_size, self._weight().device)
+        index = _index(permutation, hidden_size, self._weight.device)
         self.register_buffer("permutation", index, persistent=name not in ("shift", "identity"))
 
     def reset_parameters(self) -> None:
@@ -184,20 +184,23 @@ class _Shuffling(nn.Module):
     def _input(
         self, name: str, x: Tensor, alphabet: Tensor | None, *forms: tuple[str, ...]
     ) -> tuple[Tensor, Tensor | None, Extents]:
-        return check.input(name, x, alphabet, self.input_size, self._weight(x), *forms)
+        return check.input(name, x, alphabet, self.input_size, self._weight_for(x), *forms)
 
     def _state(self, name: str, h: Tensor | None, layers: Extents, batch: Extents, x: Tensor) -> Tensor:
-        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight(x))
+        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight_for(x))
 
-    def _weight(self, x: object = None) -> Tensor:
-        """One of the weights, for the device and the dtype of all."""
-        linear = self.b[0].linear  # not next(self.parameters()): replicas of nn.DataParallel have none
-        weight = linear.weight
-        if not isinstance(weight, Tensor):
-            return torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
-        if weight.is_meta and isinstance(x, Tensor) and not _is_plain(linear, nn.Linear):  # offloaded: a hook brings the weight
+    def _weight_for(self, x: object) -> Tensor:
+        """`_weight` as it will be when x comes to it: offloaded weights are on the meta device until their map is called."""
+        weight = self._weight
+        if weight.is_meta and isinstance(x, Tensor) and any("forward" in vars(module) for module in self.modules()):
             return torch.empty(0, dtype=weight.dtype, device=x.device)
         return weight
+
+    @property
+    def _weight(self) -> Tensor:
+        """One of the weights, for the device and the dtype of all."""
+        weight = self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
+        return weight if isinstance(weight, Tensor) else torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
 
     def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
         """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
@@ -342,7 +345,7 @@ class SRNN(_Shuffling):
                 output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
             return output, _select(h_n, back)
         if isinstance(input, Tensor) and input.is_nested:
-            return self._run_nested(input, hx, lengths, alphabet, final)
+            return self._run_nested(input, hx, layers, lengths, alphabet, final)
 
         batched = ("batch", "time") if self.batch_first else ("time", "batch")
         x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
@@ -357,7 +360,7 @@ class SRNN(_Shuffling):
         return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
 
     def _run_nested(
-        self, input: Any, hx: Tensor | None, lengths: Lengths | None, alphabet: Tensor | None, final: bool
+        self, input: Any, hx: Tensor | None, layers: Extents, lengths: Lengths | None, alphabet: Tensor | None, final: bool
     ) -> tuple[Any, Tensor]:
         """The same for a jagged nested tensor, by way of a padded one; the output has the offsets of the input."""
         if lengths is not None:
@@ -365,7 +368,7 @@ class SRNN(_Shuffling):
         check.nested(input, alphabet, self.batch_first)
         offsets, given = input.offsets(), input.lengths()  # lengths only where there are gaps between the rows
         values, alphabet, _ = self._input("the values of input", input.values(), alphabet, ("steps",))
-        h0 = self._state("hx", hx, {"layers * directions": len(self.b)}, {"batch": len(offsets) - 1}, values)
+        h0 = self._state("hx", hx, layers, {"batch": len(offsets) - 1}, values)
         ends = offsets.diff() if given is None else given
         steps = torch.arange(int(ends.max()), device=values.device)
         places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T], what is beyond a row's end is not looked at
