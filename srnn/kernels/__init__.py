@@ -25,7 +25,7 @@ from srnn.errors import (
     SymbolError,
     one_of,
 )
-from srnn.kernels import fallback, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
+from srnn.kernels import fallback, flops, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
 from srnn.kernels.reference import ACTIVATIONS
 
 __all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
