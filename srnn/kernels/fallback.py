@@ -312,8 +312,8 @@ def _states(c: Tensor, start: Tensor, cut: Maybe, activation: str) -> Tensor:
 
 
 def _is_flat(h: Tensor, activation: str) -> Tensor:
-    """Where the derivative of ReLU or clip is 0; not where a state is NaN."""
-    return h <= 0 if activation == "relu" else h.abs() >= 1
+    """Where the derivative of ReLU or clip is 0. A NaN lets a gradient pass with ReLU, as in torch, and not with clip."""
+    return h <= 0 if activation == "relu" else ~(h.abs() < 1)
 
 
 def _compose(c: Tensor, start: Tensor, cut: Maybe, low: float, high: float) -> Tensor:

@@ -133,7 +133,7 @@ template <class S> void cell_backward(const Cell& c, const CellGradient& g) {
       const S v = out[at];
       switch (c.activation) {
         case Activation::relu: d = v <= 0 ? 0 : d; break;
-        case Activation::clip: d = v >= 1 || v <= -1 ? 0 : d; break;
+        case Activation::clip: d = v < 1 && v > -1 ? d : 0; break;
         case Activation::tanh: d *= 1 - v * v; break;
       }
       if (dh) dh[from] = d;
