@@ -56,6 +56,12 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"permutation": torch.arange(5.0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"gate": 1}, SettingTypeError, "gate must be True or False; got 1"),
     ({"bias": None}, SettingTypeError, "bias must be True or False; got None"),
+    *(
+        ({"gate_init": value}, SettingError, f"gate_init must be a finite number, such as -3.0, or None; got {value!r}")
+        for value in (float("nan"), float("-inf"), True, "closed", (1.0,))
+    ),
+    ({"gate_init": -3.0, "gate": False}, SettingError, "gate_init starts ... gate=False leaves no gate; ... (got -3.0)"),
+    ({"gate_init": 0.0, "bias": False}, SettingError, "gate_init starts ... bias=False leaves the gate without a bias"),
 ]
 LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"num_layers": 0}, SettingError, "num_layers must be at least 1; got 0"),
