@@ -43,6 +43,11 @@ def probability(name: str, p: object) -> float:
     return float(p)
 
 
+def floating(dtype: object) -> None:
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype!r}")
+
+
 def gate_init(value: object, gate: bool, bias: bool) -> float | None:
     """A finite number for the start of the gate's bias, where there is such a bias; None is the library's default."""
     if value is None:

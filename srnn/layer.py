@@ -1,6 +1,6 @@
 """The layer of "Shuffling Recurrent Neural Networks" (Rotman and Wolf, 2020), with the call of `nn.GRU`.
 
-    h_t  = sigma(P h_{t-1} + b(x_t))            P a fixed permutation of the units, sigma ReLU or tanh
+    h_t  = sigma(P h_{t-1} + b(x_t))            P a fixed permutation of the units, sigma ReLU, tanh or clip
     b(x) = f_r(x) * sigmoid(W_s x + b_s)        f_r an MLP with ReLU; the second factor, the gate, can be left out
 
 P is the shift, (P h)_i = h_{i+1}, unless another is asked for. b needs no state, so it is computed for all steps at once, by
@@ -23,11 +23,10 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from srnn import check, kernels
 from srnn.check import Extents, Lengths
-from srnn.errors import DtypeError, LengthError, SettingError, SettingTypeError, one_of
+from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "identity", "random")
 GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
-SIGMA = {"relu": torch.relu, "tanh": torch.tanh}
 
 Device = torch.device | str | int | None
 
@@ -101,7 +100,81 @@ class InputNetwork(nn.Module):
         return kernels.gated_scan(z, W, c, x, W_s, b_s, h0, final=final, **how)
 
 
-class _Shuffling(nn.Module):
+class _Recurrent(nn.Module):
+    """The forms of input that `nn.GRU` takes, checked and brought into one: what `SRNN` and `SRNNStack` share."""
+
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    batch_first: bool
+    bidirectional: bool
+    _permutation_name: str
+
+    @property
+    def _weight(self) -> Tensor:
+        """One of the weights, for the device and the dtype of all."""
+        raise NotImplementedError
+
+    def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: Any) -> tuple[Any, Tensor]:
+        """Output [N, T, directions * H] (None with `final`) and states, from x [N, T, C] or symbols [N, T]."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        """The sizes, and whatever was not left at its default."""
+        shown = [f"{self.input_size}, {self.hidden_size}"]
+        for name, setting in inspect.signature(type(self)).parameters.items():
+            value = self._permutation_name if name == "permutation" else getattr(self, name, setting.default)
+            if setting.default not in (setting.empty, value):
+                shown.append(f"{name}={value!r}")
+        return ", ".join(shown)
+
+    def _input(
+        self, name: str, x: Tensor, alphabet: Tensor | None, *forms: tuple[str, ...]
+    ) -> tuple[Tensor, Tensor | None, Extents]:
+        return check.input(name, x, alphabet, self.input_size, self._weight, *forms)
+
+    def _state(self, name: str, h: Tensor | None, layers: Extents, batch: Extents, x: Tensor) -> Tensor:
+        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight)
+
+    def _run(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None,
+        lengths: Lengths | None,
+        alphabet: Tensor | None,
+        final: bool | str,
+    ) -> tuple[Any, Tensor]:
+        """Checks everything, brings it into the form [N, T, C] or [N, T], scans, and brings the result back.
+
+        `final`, passed to the scan, says that only the second result is wanted, [..., N, H]; the first is then None.
+        """
+        layers = {"layers * directions": self.num_layers * (2 if self.bidirectional else 1)}
+        if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise LengthError("a PackedSequence has lengths of its own; leave out lengths=")
+            data, sizes, order, back = input
+            data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
+            h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
+            x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
+            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, final)
+            if not final:
+                output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
+            return output, _select(h_n, back)
+
+        batched = ("batch", "time") if self.batch_first else ("time", "batch")
+        x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
+        h0 = self._state("hx", hx, layers, batch, input)
+        ends = None if lengths is None else check.lengths(lengths, batch, input)
+        if not batch:
+            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, final)
+            return None if final else output[0], h_n[:, 0]
+        if self.batch_first:
+            return self._scan(x, h0, ends, alphabet, final)
+        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, final)
+        return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
+
+
+class _Shuffling(_Recurrent):
     """What layer and cell share: the settings, one b per layer and direction, P and sigma."""
 
     b: Any  # nn.ModuleList of InputNetwork, in the order of h_n
@@ -128,8 +201,7 @@ class _Shuffling(nn.Module):
         check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         check.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
         check.flags(gate=gate, bias=bias)
-        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-            raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype!r}")
+        check.floating(dtype)
         if activation not in kernels.ACTIVATIONS:
             raise one_of("activation", activation, kernels.ACTIVATIONS)
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -156,23 +228,6 @@ class _Shuffling(nn.Module):
             self.permutation = _index("identity", self.hidden_size, self.permutation.device)
         return self
 
-    def extra_repr(self) -> str:
-        """The sizes, and whatever was not left at its default."""
-        shown = [f"{self.input_size}, {self.hidden_size}"]
-        for name, setting in inspect.signature(type(self)).parameters.items():
-            value = self._permutation_name if name == "permutation" else getattr(self, name, setting.default)
-            if setting.default not in (setting.empty, value):
-                shown.append(f"{name}={value!r}")
-        return ", ".join(shown)
-
-    def _input(
-        self, name: str, x: Tensor, alphabet: Tensor | None, *forms: tuple[str, ...]
-    ) -> tuple[Tensor, Tensor | None, Extents]:
-        return check.input(name, x, alphabet, self.input_size, self._weight, *forms)
-
-    def _state(self, name: str, h: Tensor | None, layers: Extents, batch: Extents, x: Tensor) -> Tensor:
-        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight)
-
     @property
     def _weight(self) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
@@ -182,7 +237,7 @@ class _Shuffling(nn.Module):
     def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
         """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
         P_h = h.roll(-1, dims=-1) if self.permutation is None else h.index_select(-1, self.permutation)
-        return SIGMA[self.activation](P_h + b(x))
+        return kernels.ACTIVATIONS[self.activation](P_h + b(x))
 
 
 class SRNN(_Shuffling):
@@ -192,7 +247,7 @@ class SRNN(_Shuffling):
     gate            whether b has the factor sigmoid(W_s x + b_s)
     gate_init       added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
                     training opens it; 0.0 is the paper's start. None is the library's default
-    activation      sigma: "relu" or "tanh"
+    activation      sigma: "relu"; "clip", which keeps states in [-1, 1] and is as fast; or "tanh"
     bias            whether the linear maps of b have one
     dropout         probability, between layers, in training
     permutation     P: "shift", "identity", "random" (drawn here from torch's generator and kept in the state_dict), or an index
@@ -287,40 +342,6 @@ class SRNN(_Shuffling):
 
     def flatten_parameters(self) -> None:
         """Does nothing; here because programs written for `nn.GRU` call it."""
-
-    def _run(
-        self,
-        input: Tensor | PackedSequence,
-        hx: Tensor | None,
-        lengths: Lengths | None,
-        alphabet: Tensor | None,
-        final: bool,
-    ) -> tuple[Any, Tensor]:
-        """Checks everything, brings it into the form [N, T, C] or [N, T], scans, and brings the result back."""
-        layers = {"layers * directions": len(self.b)}
-        if isinstance(input, PackedSequence):
-            if lengths is not None:
-                raise LengthError("a PackedSequence has lengths of its own; leave out lengths=")
-            data, sizes, order, back = input
-            data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
-            h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
-            x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
-            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, final)
-            if not final:
-                output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
-            return output, _select(h_n, back)
-
-        batched = ("batch", "time") if self.batch_first else ("time", "batch")
-        x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
-        h0 = self._state("hx", hx, layers, batch, input)
-        ends = None if lengths is None else check.lengths(lengths, batch, input)
-        if not batch:
-            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, final)
-            return None if final else output[0], h_n[:, 0]
-        if self.batch_first:
-            return self._scan(x, h0, ends, alphabet, final)
-        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, final)
-        return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
 
     def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: bool) -> tuple[Any, Tensor]:
         """The layers in turn, on x [N, T, C] or symbols [N, T], from h0 [layers * directions, N, H]."""
