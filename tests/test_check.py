@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from srnn import SRNN, SRNNCell
+from srnn import SRNN, SRNNCell, SRNNStack
 from srnn.errors import (
     DeviceError,
     DtypeError,
@@ -56,6 +56,12 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"permutation": torch.arange(5.0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"gate": 1}, SettingTypeError, "gate must be True or False; got 1"),
     ({"bias": None}, SettingTypeError, "bias must be True or False; got None"),
+    *(
+        ({"gate_init": value}, SettingError, f"gate_init must be a finite number, such as -3.0, or None; got {value!r}")
+        for value in (float("nan"), float("-inf"), True, "closed", (1.0,))
+    ),
+    ({"gate_init": -3.0, "gate": False}, SettingError, "gate_init starts ... gate=False leaves no gate; ... (got -3.0)"),
+    ({"gate_init": 0.0, "bias": False}, SettingError, "gate_init starts ... bias=False leaves the gate without a bias"),
 ]
 LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"num_layers": 0}, SettingError, "num_layers must be at least 1; got 0"),
@@ -66,10 +72,24 @@ LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
 ]
 
 
+STACK_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
+    ({"width": 0}, SettingError, "width must be at least 1; got 0"),
+    ({"width": 8.0}, SettingTypeError, "width must be an integer; got 8.0"),
+    ({"gate_init": float("nan")}, SettingError, "gate_init must be a finite number, such as -3.0, or None; got nan"),
+    ({"gate_init": 0.0, "gate": False}, SettingError, "gate=False leaves no gate; leave out gate_init (got 0.0)"),
+]
+
+
 @pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS + LAYER_SETTING_ERRORS)
 def test_a_wrong_setting_is_refused(settings: dict[str, Any], kind: type[SRNNError], message: str) -> None:
     with assert_refused(kind, message):
         SRNN(**{"input_size": C, "hidden_size": H, **settings})
+
+
+@pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS + LAYER_SETTING_ERRORS + STACK_SETTING_ERRORS)
+def test_a_wrong_setting_of_a_stack_is_refused(settings: dict[str, Any], kind: type[SRNNError], message: str) -> None:
+    with assert_refused(kind, message):
+        SRNNStack(**{"input_size": C, "hidden_size": H, **settings})
 
 
 @pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS)
@@ -194,11 +214,19 @@ class Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+METHODS: list[Callable[[], Any]] = [
+    lambda: SRNN(C, H, 2),
+    lambda: SRNN(C, H, 2).final_state,
+    lambda: SRNNStack(C, H, 2),
+    lambda: SRNNStack(C, H, 2).final_state,
+    lambda: SRNNStack(C, H, 2).final_output,
+]
+
+
 @pytest.mark.parametrize("case", GRU_ERRORS | OWN_ERRORS)
 def test_a_wrong_call_is_refused_before_anything_is_computed(case: str) -> None:
     call, kind, message = (GRU_ERRORS | OWN_ERRORS)[case]
-    rnn = SRNN(C, H, 2)
-    for method in (rnn, rnn.final_state):
+    for method in (make() for make in METHODS):
         with Operators() as ran, assert_refused(kind, message):
             call(method)
         assert not [name for name in ran.names if "mm" in name or "srnn" in name]
@@ -207,8 +235,7 @@ def test_a_wrong_call_is_refused_before_anything_is_computed(case: str) -> None:
 @pytest.mark.parametrize("case", VALUE_ERRORS)
 def test_wrong_symbols_and_lengths_are_refused(case: str) -> None:
     call, kind, message = VALUE_ERRORS[case]
-    rnn = SRNN(C, H, 2)
-    for method in (rnn, rnn.final_state):
+    for method in (make() for make in METHODS):
         with assert_refused(kind, message):
             call(method)
 
@@ -250,6 +277,29 @@ STEP_ERRORS: dict[str, tuple[Callable[[SRNN, SRNNCell], Any], type[SRNNError], s
     "cell h": (lambda rnn, cell: cell(X[0], HX), ShapeError, "hx must be [batch, hidden] = (4, 5) ... got (2, 4, 5)"),
     "cell dtype": (lambda rnn, cell: cell(X[0].long()), DtypeError, f"input {FLOAT_EXPECTED}.int64"),
 }
+
+
+STACK_STEP_ERRORS: dict[str, tuple[Callable[[SRNNStack], Any], type[SRNNError], str]] = {
+    "rank": (lambda rnn: rnn.step(X), ShapeError, "x must be [batch, inputs] or [inputs]; got shape (6, 4, 3)"),
+    "width": (lambda rnn: rnn.step(X[0, :, :2]), ShapeError, "x must be input_size = 3 wide"),
+    "h": (lambda rnn: rnn.step(X[0], HX[0]), ShapeError, "h must be [layers, batch, hidden] = (2, 4, 5) ... got (4, 5)"),
+    "h unbatched": (lambda rnn: rnn.step(X[0, 0], HX), ShapeError, "h must be [layers, hidden] = (2, 5)"),
+    "dtype": (lambda rnn: rnn.step(X[0].double()), DtypeError, f"x {FLOAT_EXPECTED}.float64"),
+    "h dtype": (lambda rnn: rnn.step(X[0], HX.double()), DtypeError, f"h {FLOAT_EXPECTED}.float64"),
+    "device": (lambda rnn: rnn.step(X[0].to("meta")), DeviceError, "x is on meta"),
+    "direction": (
+        lambda rnn: SRNNStack(C, H, bidirectional=True).step(X[0], torch.zeros(4, N, H)),
+        SettingError,
+        "step goes ... bidirectional",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STACK_STEP_ERRORS)
+def test_a_wrong_step_of_a_stack_is_refused(case: str) -> None:
+    call, kind, message = STACK_STEP_ERRORS[case]
+    with assert_refused(kind, message):
+        call(SRNNStack(C, H, 2))
 
 
 @pytest.mark.parametrize("case", STEP_ERRORS)

@@ -701,7 +701,74 @@ def test_a_cell_and_a_layer_exchange_their_weights() -> None:
     assert_close(cell(x, h), rnn.step(x, h[None])[0])
 
 
+# Start values.
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["constructed", "reset"])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(SRNN, {}), (SRNN, {"num_layers": 2, "bidirectional": True}), (SRNN, {"mlp": ()}), (SRNNCell, {})],
+    ids=describe,
+)
+def test_gate_init_is_added_to_the_drawn_bias_of_every_gate_and_to_nothing_else(
+    kind: Any, settings: dict[str, Any], again: bool
+) -> None:
+    settings = {"mlp": (4,), **settings}
+
+    def parameters(gate_init: float) -> dict[str, Tensor]:
+        torch.manual_seed(3)
+        module = kind(C, H, dtype=torch.float64, gate_init=gate_init, **settings)
+        if again:
+            torch.manual_seed(3)
+            module.reset_parameters()
+        return dict(module.named_parameters())
+
+    paper, closed = parameters(0.0), parameters(-3)
+    gates = [name for name in paper if name.endswith("gate.bias")]
+    assert len(gates) == settings.get("num_layers", 1) * (2 if settings.get("bidirectional") else 1)
+    for name, value in paper.items():
+        assert_close(closed[name], value - 3 if name in gates else value, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [SRNN, SRNNCell])
+def test_gate_init_none_is_the_default_of_the_library(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srnn.layer.GATE_INIT", -1.5)
+    bias = []
+    for gate_init in (None, -1.5):
+        torch.manual_seed(3)
+        module = kind(C, H, gate_init=gate_init)
+        bias.append(module.b[0].gate.bias)
+        assert module.gate_init is gate_init
+    assert torch.equal(*bias)
+    assert bias[0].max() < -0.5  # nn.Linear draws from -0.58 to 0.58
+    for without in ({"gate": False}, {"bias": False}):
+        kind(C, H, **without)  # has no such bias, and needs none
+
+
 # The place of nn.GRU.
+
+
+def test_arguments_by_position_are_in_the_order_of_torch() -> None:
+    given = (3, 4, 2, True, True, 0.1, True)
+    rnn, gru = SRNN(*given), nn.GRU(*given)
+    names = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
+    assert [getattr(rnn, name) for name in names] == [getattr(gru, name) for name in names] == list(given)
+    x = torch.randn(N, T, 3)
+    assert [value.shape for value in rnn(x)] == [value.shape for value in gru(x)]
+    assert SRNN(3, 4, 1, False).bias is False
+    with pytest.raises(TypeError, match="positional"):
+        SRNN(*given, (8,))  # type: ignore[call-arg]
+
+
+def test_a_cell_takes_the_arguments_of_nn_gru_cell() -> None:
+    cell, gru = SRNNCell(10, 20, False), nn.GRUCell(10, 20, False)
+    assert not cell.bias
+    assert not any(name.endswith("bias") for name, _ in cell.named_parameters())
+    x, h = torch.randn(N, 10), torch.randn(N, 20)
+    assert cell(input=x, hx=h).shape == gru(input=x, hx=h).shape
+    assert torch.equal(cell(input=x, hx=h), cell(x, h))
+    with pytest.raises(TypeError, match="positional"):
+        SRNNCell(10, 20, False, (8,))  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("given_hx", [False, True], ids=["zeros", "hx"])
@@ -838,7 +905,10 @@ def test_a_copy_of_the_layer_computes_the_same(copied: Callable[[SRNN], SRNN]) -
             "3, 5, num_layers=2, bias=False, dropout=0.5, gate=False, activation='tanh', permutation='random'",
         ),
         (SRNN(C, 2, mlp=[8], permutation=torch.tensor([1, 0])), "3, 2, mlp=(8,), permutation='given'"),
+        (SRNN(C, H, gate_init=-3), "3, 5, gate_init=-3.0"),
+        (SRNN(C, H, gate_init=0.0), "3, 5, gate_init=0.0"),
         (SRNNCell(C, H), "3, 5"),
+        (SRNNCell(C, H, gate_init=-2.5), "3, 5, gate_init=-2.5"),
         (SRNNCell(C, H, mlp=(8,), permutation="identity"), "3, 5, mlp=(8,), permutation='identity'"),
     ],
 )
