@@ -9,9 +9,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from srnn.errors import DeviceError, DtypeError, SettingError, SettingTypeError, ShapeError
 
+HALF = (torch.bfloat16, torch.float16)
 SYMBOLS = (torch.uint8, torch.int32, torch.int64)
 
 Extents = dict[str, int]
@@ -89,7 +91,11 @@ def numbers(name: str, tensor: Tensor, weight: Tensor, advice: str = "convert on
 
 
 def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Tensor) -> Tensor:
-    """The state to start from: zeros when there is none."""
+    """The state to start from: zeros when there is none.
+
+    Under autocast, states are in half precision. Such a state may be passed on outside of it: it becomes the weights' dtype,
+    which changes no value. Any other dtype than that of the weights is an error, as it is for the input.
+    """
     shape = tuple(axes.values())
     if h is None:
         h = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
@@ -97,6 +103,9 @@ def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Te
     if tuple(h.shape) != shape:
         expected = f"[{', '.join(axes)}] = {shape} to go with input of shape {tuple(beside.shape)}"
         raise ShapeError(f"{name} must be {expected}; got {tuple(h.shape)}")
+    device(name, h, weight)
+    if h.dtype in HALF and torch.promote_types(h.dtype, weight.dtype) == weight.dtype:
+        h = h.to(weight.dtype)
     return numbers(name, h, weight)
 
 
@@ -123,6 +132,43 @@ def input(
         raise ShapeError(f"alphabet must be [symbols, inputs], input_size = {C} wide; got shape {tuple(alphabet.shape)}")
     device(name, x, weight)
     return x, numbers("alphabet", alphabet, weight), batch
+
+
+def nested(x: Tensor, alphabet: Tensor | None, batch_first: bool) -> None:
+    """A nested tensor must be jagged in time, and batch first, as the layer must then be too."""
+    axes = ("batch", "time", "inputs") if alphabet is None else ("batch", "time")
+    if x.layout != torch.jagged:
+        raise ShapeError(f"a nested input must have layout torch.jagged; got {x.layout}; make it with layout=torch.jagged")
+    if not batch_first:
+        raise SettingError("a nested input is batch first; make the layer with batch_first=True")
+    if x.dim() != len(axes) or isinstance(x.shape[1], int):  # the extent of a jagged axis is no int
+        raise ShapeError(f"a nested input must be [{', '.join(axes)}], jagged in time; got shape {tuple(x.shape)}")
+
+
+def reset(mask: object, shape: Sequence[int], beside: Tensor) -> Tensor:
+    """A mask of booleans with the batch and time axes of input, which is `beside`."""
+    tensor("reset", mask)
+    assert isinstance(mask, Tensor)
+    if tuple(mask.shape) != tuple(shape):
+        expected = f"{tuple(shape)} to go with input of shape {tuple(beside.shape)}"
+        raise ShapeError(f"reset must have the shape {expected}; got {tuple(mask.shape)}")
+    if mask.dtype != torch.bool:
+        raise DtypeError(f"reset must be torch.bool; got {mask.dtype}; convert it with .bool()")
+    if mask.device != beside.device:
+        raise DeviceError(f"reset is on {mask.device} and input is on {beside.device}; move one of them with .to()")
+    return mask
+
+
+def packed_reset(mask: object, packed: PackedSequence) -> Tensor:
+    """The data of a packed mask that has the layout of a packed input."""
+    if not isinstance(mask, PackedSequence):
+        got = type(mask).__name__
+        raise SettingTypeError(f"reset must be a PackedSequence of the same layout, like input; got {got}")
+    theirs, ours = mask.sorted_indices, packed.sorted_indices
+    same_rows = theirs is ours is None or (theirs is not None and ours is not None and torch.equal(theirs, ours))
+    if not same_rows or not torch.equal(mask.batch_sizes, packed.batch_sizes):
+        raise ShapeError("reset must be packed with the lengths and the order of input; it has others")
+    return reset(mask.data, packed.data.shape[:1], packed.data)
 
 
 def lengths(given: Lengths, batch: Extents, x: Tensor) -> Tensor:

@@ -47,6 +47,10 @@ class DerivativeError(SRNNError, NotImplementedError):
     """A derivative that does not exist here."""
 
 
+class TracingError(SRNNError, RuntimeError):
+    """A way to trace or to compile that does not exist here."""
+
+
 class DataError(SRNNError, OSError):
     """A data set that is missing, altered or unreadable."""
 

@@ -18,15 +18,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.nn import functional as F
+from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from srnn import check, kernels
+from srnn import check, kernels, leaf
 from srnn.check import Extents, Lengths
 from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "identity", "random")
 GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
+# Weights of these classes can be given to our operators: the last two are what torch.export puts in their place.
+ORDINARY = frozenset((Tensor, nn.Parameter, FakeTensor, FunctionalTensor, type(None)))
 
 Device = torch.device | str | int | None
 
@@ -38,13 +44,17 @@ class HiddenLayers(nn.Sequential):
         maps = list(self)
         for linear, relu in zip(maps[::2], maps[1::2], strict=True):
             x = linear(x)
-            # In place, for half the memory: the derivative of a linear map does not need the map's output, but a hook might.
-            x = x.relu_() if _is_plain(linear, nn.Linear) and _is_plain(relu, nn.ReLU) else relu(x)
+            # In place, for half the memory: the derivative of a linear map does not need the map's output, but a hook might,
+            # and so might a dispatch mode, such as that of selective activation checkpointing.
+            unseen = torch.compiler.is_compiling() or not is_in_torch_dispatch_mode()
+            x = x.relu_() if unseen and _is_plain(linear, nn.Linear) and _is_plain(relu, nn.ReLU) else relu(x)
         return x
 
 
 class InputNetwork(nn.Module):
     """b(x) = f_r(x) * sigmoid(W_s x + b_s), from [..., C] to [..., H]: f_r(x) is linear(mlp(x)), W_s x + b_s is gate(x)."""
+
+    gate: nn.Linear | None
 
     def __init__(
         self,
@@ -62,8 +72,8 @@ class InputNetwork(nn.Module):
         widths = (C, *mlp)
         self.mlp = HiddenLayers(*(part for m, n in pairwise(widths) for part in (linear(m, n), nn.ReLU())))
         self.linear = linear(widths[-1], H)
-        self.gate = linear(C, H) if gate else None
-        self.gate_init = gate_init
+        self.register_module("gate", linear(C, H) if gate else None)
+        self.has_bias, self.gate_init = bias, gate_init
         self._shift_gate()
 
     def reset_parameters(self) -> None:
@@ -82,15 +92,54 @@ class InputNetwork(nn.Module):
         f_r: Tensor = self.linear(self.mlp(x))
         return f_r if self.gate is None else f_r * torch.sigmoid(self.gate(x))
 
+    def step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor:
+        """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself: x [..., C] and h [..., H] give the next h."""
+        maps = self._maps() if kernels.takes_cell(x) else None
+        if maps is not None:
+            return kernels.cell(x, h, maps, permutation, self._modules["gate"] is not None, self.has_bias, activation)
+        P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
+        return kernels.ACTIVATIONS[activation](P_h + self(x))
+
+    def quick_step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor | None:
+        """`step` where input of the right sizes is plainly right; None where it must be looked at, or modules be called."""
+        if type(x) is not Tensor or type(h) is not Tensor or not kernels.takes_cell(x) or torch.is_autocast_enabled("cpu"):
+            return None
+        maps = self._maps()
+        if maps is None or not (x.dtype == h.dtype == maps[0].dtype and h.is_cpu and maps[0].is_cpu):
+            return None
+        return kernels.cell(x, h, maps, permutation, self._modules["gate"] is not None, self.has_bias, activation)
+
+    def _maps(self) -> list[Tensor] | None:
+        """Weights and biases of f_r's maps and the gate's, for one operator; None where a module must be called itself."""
+        if not _is_plain(self, InputNetwork):
+            return None
+        parts = self._modules  # not by attributes: nn.Module finds those slowly, and a step is short
+        modules = [*parts["mlp"]._modules.values(), parts["linear"], parts["gate"]]  # type: ignore[union-attr]
+        found: list[Tensor] = []
+        for module in modules:
+            if module is None:
+                continue
+            if not _is_plain(module, nn.Linear if type(module) is nn.Linear else nn.ReLU):
+                return None
+            found += [parameter for parameter in module._parameters.values() if parameter is not None]
+        return found
+
+    def _is_plain(self) -> bool:
+        """True if an operator may read the weights of linear and gate, so that the two need not be called as modules."""
+        gate_is_plain = self.gate is None or _is_plain(self.gate, nn.Linear)
+        return gate_is_plain and _is_plain(self.linear, nn.Linear) and _is_plain(self, InputNetwork)
+
     def scan(self, x: Tensor, h0: Tensor, alphabet: Tensor | None, final: bool, **how: Any) -> tuple[Any, Tensor]:
         """The states [N, T, H] (None with `final`) and the last ones [N, H]."""
+        if kernels.takes_cell(x) and x.shape[1] == 1 and how["lengths"] is how["reset"] is alphabet is None:
+            h = self.step(x[:, 0], h0, how["permutation"], how["activation"])
+            return h[:, None], h
         if alphabet is not None:  # x [N, T] are symbols: b of each that there is, not of each that comes
             table = self(alphabet)
             if final:
                 return None, kernels.scan_final(table, h0, ids=x, **how)
             return kernels.scan_states(table, h0, ids=x, **how)
-        maps = (self.linear,) if self.gate is None else (self.linear, self.gate)
-        if not all(_is_plain(linear, nn.Linear) for linear in maps):  # pruned, hooked or replaced: then it is to be called
+        if not self._is_plain():  # then the maps must be called as modules
             b = self(x)
             return (None, kernels.scan_final(b, h0, **how)) if final else kernels.scan_states(b, h0, **how)
         W, c = _weights(self.linear, x.dtype)
@@ -115,9 +164,15 @@ class _Recurrent(nn.Module):
         """One of the weights, for the device and the dtype of all."""
         raise NotImplementedError
 
-    def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: Any) -> tuple[Any, Tensor]:
+    def _scan(
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
+    ) -> tuple[Any, Tensor]:
         """Output [N, T, directions * H] (None with `final`) and states, from x [N, T, C] or symbols [N, T]."""
         raise NotImplementedError
+
+    def __prepare_scriptable__(self) -> None:
+        """`torch.jit.script` calls this first."""
+        leaf.refuse_script(self)
 
     def extra_repr(self) -> str:
         """The sizes, and whatever was not left at its default."""
@@ -131,10 +186,17 @@ class _Recurrent(nn.Module):
     def _input(
         self, name: str, x: Tensor, alphabet: Tensor | None, *forms: tuple[str, ...]
     ) -> tuple[Tensor, Tensor | None, Extents]:
-        return check.input(name, x, alphabet, self.input_size, self._weight, *forms)
+        return check.input(name, x, alphabet, self.input_size, self._weight_for(x), *forms)
 
     def _state(self, name: str, h: Tensor | None, layers: Extents, batch: Extents, x: Tensor) -> Tensor:
-        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight)
+        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight_for(x))
+
+    def _weight_for(self, x: object) -> Tensor:
+        """`_weight` as it will be when x comes to it: offloaded weights are on the meta device until their map is called."""
+        weight = self._weight
+        if weight.is_meta and isinstance(x, Tensor) and any("forward" in vars(module) for module in self.modules()):
+            return torch.empty(0, dtype=weight.dtype, device=x.device)
+        return weight
 
     def _run(
         self,
@@ -142,6 +204,7 @@ class _Recurrent(nn.Module):
         hx: Tensor | None,
         lengths: Lengths | None,
         alphabet: Tensor | None,
+        reset: Tensor | PackedSequence | None,
         final: bool | str,
     ) -> tuple[Any, Tensor]:
         """Checks everything, brings it into the form [N, T, C] or [N, T], scans, and brings the result back.
@@ -155,23 +218,57 @@ class _Recurrent(nn.Module):
             data, sizes, order, back = input
             data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
             h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
+            mask = None if reset is None else check.packed_reset(reset, input)
             x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
-            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, final)
+            if mask is not None:
+                mask = pad_packed_sequence(PackedSequence(mask, sizes), batch_first=True)[0]
+            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, mask, final)
             if not final:
                 output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
             return output, _select(h_n, back)
+        if isinstance(input, Tensor) and input.is_nested:
+            return self._run_nested(input, hx, layers, lengths, alphabet, reset, final)
 
         batched = ("batch", "time") if self.batch_first else ("time", "batch")
         x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
         h0 = self._state("hx", hx, layers, batch, input)
         ends = None if lengths is None else check.lengths(lengths, batch, input)
+        mask = None if reset is None else check.reset(reset, x.shape if alphabet is not None else x.shape[:-1], input)
         if not batch:
-            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, final)
+            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, None if mask is None else mask[None], final)
             return None if final else output[0], h_n[:, 0]
         if self.batch_first:
-            return self._scan(x, h0, ends, alphabet, final)
-        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, final)
+            return self._scan(x, h0, ends, alphabet, mask, final)
+        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, None if mask is None else mask.T, final)
         return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
+
+    def _run_nested(
+        self,
+        input: Any,
+        hx: Tensor | None,
+        layers: Extents,
+        lengths: Lengths | None,
+        alphabet: Tensor | None,
+        reset: Any,
+        final: bool | str,
+    ) -> tuple[Any, Tensor]:
+        """The same for a jagged nested tensor, by way of a padded one; the output has the offsets of the input."""
+        if lengths is not None:
+            raise LengthError("a nested tensor has lengths of its own; leave out lengths=")
+        check.nested(input, alphabet, self.batch_first)
+        offsets, given = input.offsets(), input.lengths()  # lengths only where there are gaps between the rows
+        values, alphabet, _ = self._input("the values of input", input.values(), alphabet, ("steps",))
+        h0 = self._state("hx", hx, layers, {"batch": len(offsets) - 1}, values)
+        ends = offsets.diff() if given is None else given
+        steps = torch.arange(int(ends.max()), device=values.device)
+        mask = None if reset is None else check.reset(reset, (len(ends), len(steps)), values)
+        places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T], what is beyond a row's end is not looked at
+        output, h_n = self._scan(values[places], h0, ends.long(), alphabet, mask, final)
+        if final:
+            return None, h_n
+        valid = steps < ends[:, None]
+        values = output.new_zeros(len(values), output.shape[-1]).index_put((places[valid],), output[valid])
+        return torch.nested.nested_tensor_from_jagged(values, offsets, given), h_n
 
 
 class _Shuffling(_Recurrent):
@@ -228,16 +325,20 @@ class _Shuffling(_Recurrent):
             self.permutation = _index("identity", self.hidden_size, self.permutation.device)
         return self
 
+    def _quick_step(self, x: Tensor, h: Tensor | None, *layers: int) -> Tensor | None:
+        """One step of a single layer without a second look at what is plainly right; None where there must be one."""
+        first, *others = self._modules["b"]._modules.values()  # type: ignore[union-attr]
+        sizes = (*layers, *x.shape[:-1], self.hidden_size)
+        if others or x.shape[-1:] != (self.input_size,) or x.dim() > 2 or (h is not None and h.shape != sizes):
+            return None
+        h = x.new_zeros(sizes) if h is None else h
+        return first.quick_step(x, h, self.permutation, self.activation)  # type: ignore[operator, union-attr]
+
     @property
     def _weight(self) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
         weight = self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
         return weight if isinstance(weight, Tensor) else torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
-
-    def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
-        """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
-        P_h = h.roll(-1, dims=-1) if self.permutation is None else h.index_select(-1, self.permutation)
-        return kernels.ACTIVATIONS[self.activation](P_h + b(x))
 
 
 class SRNN(_Shuffling):
@@ -301,18 +402,27 @@ class SRNN(_Shuffling):
         *,
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
     ) -> tuple[Any, Tensor]:
         """All states of the last layer, and the last state of every layer and direction: (output, h_n).
 
-        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; or a PackedSequence
+        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a
+                    jagged nested tensor [N, T, C]
         hx, h_n     [layers * directions, N, H], without N for one sequence; hx=None is zeros
         output      like input, directions * H wide
         lengths     [N], a number for one sequence: steps from there on are not looked at, and output is 0 there. h_n is the
                     state after a row's last step (hx for length 0), and the reverse direction starts at that step
         alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
+        reset       bool, with the batch and time axes of input: True at t means that a new sequence begins at step t. No
+                    state crosses the border between t - 1 and t, in either direction; at step 0 hx is discarded. Resets from
+                    a row's length on are ignored. For a PackedSequence, a PackedSequence of the same layout
         """
-        return self._run(input, hx, lengths, alphabet, final=False)
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if lengths is alphabet is reset is None and (quick := self._quick_forward(input, hx)) is not None:
+            return quick
+        return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
         self,
@@ -321,35 +431,64 @@ class SRNN(_Shuffling):
         *,
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; with ReLU the last layer never holds its states.
+        """The h_n of `forward`; with ReLU or clip the last layer never holds its states.
 
         Compiled and in float32, b is made for a few sequences at a time (four, more where they are short), elsewhere for all.
         """
-        return self._run(input, hx, lengths, alphabet, final=True)[1]
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        return self._run(input, hx, lengths, alphabet, reset, final=True)[1]
 
-    def step(self, x_t: Tensor, h: Tensor | None = None) -> Tensor:
-        """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros."""
+    def step(self, x_t: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> Tensor:
+        """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros.
+
+        reset [N], bool: rows that begin a new sequence with this step, so that their h is taken as zeros.
+        """
+        if leaf.is_traced(x_t, h):
+            return leaf.node(self, "step", x_t, h, reset=reset)
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
+        if reset is None and (quick := self._quick_step(x_t, h, 1)) is not None:
+            return quick
         x, _, batch = self._input("x_t", x_t, None, ("batch",), ())
         h = self._state("h", h, {"layers": self.num_layers}, batch, x_t)
+        if reset is not None:
+            h = h.masked_fill(check.reset(reset, x.shape[:-1], x_t)[..., None], 0)
         states: list[Tensor] = []
-        for b, h_l in zip(self.b, h, strict=True):
-            x = self._drop(states[-1]) if states else x
-            states.append(self._step(b, x, h_l))
-        return torch.stack(states)
+        for b, h_l in zip(self.b, h.split(1), strict=True):
+            x = self._drop(states[-1][0]) if states else x
+            states.append(b.step(x, h_l, self.permutation, self.activation))
+        return states[0] if len(states) == 1 else torch.cat(states)
 
     def flatten_parameters(self) -> None:
         """Does nothing; here because programs written for `nn.GRU` call it."""
 
-    def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: bool) -> tuple[Any, Tensor]:
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer and direction, in the order of h_n."""
+        return [list(b.parameters()) for b in self.b]
+
+    def _quick_forward(self, input: Any, hx: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        """`forward` of a single time step, for programs that call the layer step by step."""
+        if torch.compiler.is_compiling() or not isinstance(input, Tensor) or input.is_nested or self.bidirectional:
+            return None
+        time = 1 if self.batch_first else 0
+        if input.dim() != 3 or input.shape[time] != 1:
+            return None
+        h_n = self._quick_step(input.squeeze(time), hx, 1)
+        return None if h_n is None else (h_n.clone().view(*input.shape[:2], self.hidden_size), h_n)
+
+    def _scan(
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
+    ) -> tuple[Any, Tensor]:
         """The layers in turn, on x [N, T, C] or symbols [N, T], from h0 [layers * directions, N, H]."""
         if ends is not None:  # padding may hold anything, even NaN, which would reach the weights' gradients as 0 * NaN
             padding = torch.arange(x.shape[1], device=x.device) >= ends[:, None]
             x = x.masked_fill(padding if alphabet is not None else padding[..., None], 0)
         x, D, states = x.contiguous(), 2 if self.bidirectional else 1, []
-        how = {"permutation": self.permutation, "lengths": ends, "activation": self.activation}
+        how = {"permutation": self.permutation, "lengths": ends, "reset": reset, "activation": self.activation}
         for first in range(0, len(self.b), D):
             last = first + D == len(self.b)
             scans = [
@@ -390,9 +529,13 @@ class SRNNCell(_Shuffling):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "forward", input, hx)
+        if (quick := self._quick_step(input, hx)) is not None:
+            return quick
         x, _, batch = self._input("input", input, None, ("batch",), ())
         h = self._state("hx", hx, {}, batch, x)
-        return self._step(self.b[0], x, h)
+        return self.b[0].step(x, h, self.permutation, self.activation)
 
 
 def _select(h: Tensor, rows: Tensor | None) -> Tensor:
@@ -400,9 +543,16 @@ def _select(h: Tensor, rows: Tensor | None) -> Tensor:
 
 
 def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether it is of this kind, and nobody wants to know of its calls."""
+    """True if `module` is exactly a `kind` with ordinary tensors as weights, without hooks and without an overridden forward.
+
+    Anything else must be called as a module: hooks (also global ones) want to see the call, weights of another tensor class
+    (quantised, distributed) know only the operators of torch, and an overridden forward may bring the weights first, as those
+    of a layer that accelerate has offloaded.
+    """
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
-    return type(module) is kind and not hooks and "forward" not in vars(module)
+    if type(module) is not kind or hooks or _has_any_global_hook() or "forward" in vars(module):
+        return False
+    return ORDINARY.issuperset(map(type, module._parameters.values()))
 
 
 def _weights(linear: nn.Linear | None, dtype: torch.dtype) -> tuple[Any, Any]:

@@ -118,7 +118,7 @@ class SRNNStack(_Recurrent):
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
         reset       bool, with input's batch and time axes: where it is True a new sequence starts, as in `SRNN`
         """
-        return self._run(input, hx, lengths, alphabet, final=False, **_given(reset))
+        return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
         self,
@@ -130,7 +130,7 @@ class SRNNStack(_Recurrent):
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
         """The h_n of `forward`; with ReLU the last block never holds its states."""
-        return self._run(input, hx, lengths, alphabet, final="state", **_given(reset))[1]
+        return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
 
     def final_output(
         self,
@@ -146,7 +146,7 @@ class SRNNStack(_Recurrent):
         Without N for one sequence. In one direction the last block never holds its states (with ReLU). In both directions the
         last block's reverse part has seen one step by then; the blocks below it have seen all.
         """
-        return self._run(input, hx, lengths, alphabet, final="output", **_given(reset))[1][0]
+        return self._run(input, hx, lengths, alphabet, reset, final="output")[1][0]
 
     def step(self, x: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One step in time: x [N, C] and h [layers, N, H] give output [N, H] and the next h. Without N for one sequence.
@@ -159,7 +159,7 @@ class SRNNStack(_Recurrent):
         h = self._state("h", h, {"layers": self.num_layers}, batch, x)
         x, states = self.encode(x), []
         for block, h_l in zip(self.blocks, h.split(1), strict=True):
-            states.append(block.rnn.step(block.norm(x), h_l, **_given(reset)))
+            states.append(block.rnn.step(block.norm(x), h_l, reset))
             x = block.mix(x, states[-1][0], self.dropout)
         return self.decode(self.norm(x)), torch.cat(states)
 
@@ -181,8 +181,8 @@ class SRNNStack(_Recurrent):
         h0: Tensor,
         ends: Tensor | None,
         alphabet: Tensor | None,
+        reset: Tensor | None,
         final: Any,
-        reset: Tensor | None = None,
     ) -> tuple[Any, Tensor]:
         """The blocks in turn, on input [N, T, C] or symbols [N, T], from h0 [layers * D, N, H]: output and states.
 
@@ -200,7 +200,7 @@ class SRNNStack(_Recurrent):
         for k, (block, h) in enumerate(zip(self.blocks, h0.split(D), strict=True)):
             # The first SRNN is given symbols as they are, so that its b is made once for each of them and not at every step.
             inputs = {"input": block.norm(y)} if y is not None else {"input": x, "alphabet": block.norm(table)}
-            inputs |= {"hx": h, "lengths": ends, **_given(reset)}
+            inputs |= {"hx": h, "lengths": ends, "reset": reset}
             is_end = bool(final) and k + 1 == self.num_layers
             if is_end and (D == 1 or final == "state"):
                 outputs, h_n = None, block.rnn.final_state(**inputs)
@@ -224,7 +224,3 @@ def _last(x: Tensor, ends: Tensor | None) -> Tensor:
     if x.shape[1] == 0:
         return x.sum(dim=1)
     return x[:, -1] if ends is None else x[torch.arange(len(x), device=x.device), (ends - 1).clamp(min=0)]
-
-
-def _given(reset: Any) -> dict[str, Any]:
-    return {} if reset is None else {"reset": reset}

@@ -56,6 +56,12 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"permutation": torch.arange(5.0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"gate": 1}, SettingTypeError, "gate must be True or False; got 1"),
     ({"bias": None}, SettingTypeError, "bias must be True or False; got None"),
+    *(
+        ({"gate_init": value}, SettingError, f"gate_init must be a finite number, such as -3.0, or None; got {value!r}")
+        for value in (float("nan"), float("-inf"), True, "closed", (1.0,))
+    ),
+    ({"gate_init": -3.0, "gate": False}, SettingError, "gate_init starts ... gate=False leaves no gate; ... (got -3.0)"),
+    ({"gate_init": 0.0, "bias": False}, SettingError, "gate_init starts ... bias=False leaves the gate without a bias"),
 ]
 LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"num_layers": 0}, SettingError, "num_layers must be at least 1; got 0"),
@@ -96,6 +102,8 @@ Call = Callable[[Any], Any]
 X, HX = torch.zeros(T, N, C), torch.zeros(2, N, H)
 IDS, ALPHABET = torch.zeros(T, N, dtype=torch.int64), torch.zeros(V, C)
 PACKED = pack_padded_sequence(X, torch.tensor([3, T, 2, 1]), enforce_sorted=False)
+RESET = torch.zeros(T, N, dtype=torch.bool)
+PACKED_RESET = pack_padded_sequence(RESET, torch.tensor([3, T, 2, 1]), enforce_sorted=False)
 HX_EXPECTED = "hx must be [layers * directions, batch, hidden] = (2, 4, 5) to go with input of shape"
 FLOAT_EXPECTED = "must be torch.float32, like the weights; got torch"
 
@@ -161,6 +169,27 @@ OWN_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
     ),
     "lengths rank": (lambda m: m(X, lengths=3), ShapeError, "lengths must be [batch] = (4,) to go ... got ()"),
     "lengths dtype": (lambda m: m(X, lengths=[1.0, 2, 3, 4]), DtypeError, "lengths must be integers; got torch.float32"),
+    "reset list": (lambda m: m(X, reset=[True]), SettingTypeError, "reset must be a tensor; got list"),
+    "reset shape": (lambda m: m(X, reset=RESET.T), ShapeError, "reset must have the shape (6, 4) to go ... got (4, 6)"),
+    "reset of symbols": (
+        lambda m: m(IDS, alphabet=ALPHABET, reset=RESET[0]),
+        ShapeError,
+        "reset must have the shape (6, 4) to go with input of shape (6, 4); got (4,)",
+    ),
+    "reset dtype": (lambda m: m(X, reset=RESET.float()), DtypeError, "reset must be torch.bool; got torch.float32"),
+    "reset device": (lambda m: m(X, reset=RESET.to("meta")), DeviceError, "reset is on meta and input is on cpu"),
+    "reset of packed": (
+        lambda m: m(PACKED, reset=RESET),
+        SettingTypeError,
+        "reset must be a PackedSequence of the same layout",
+    ),
+    "reset packed": (lambda m: m(X, reset=PACKED), SettingTypeError, "reset must be a tensor; got PackedSequence"),
+    "reset packed otherwise": (
+        lambda m: m(PACKED, reset=pack_padded_sequence(RESET, torch.tensor([6, 3, 2, 1]))),
+        ShapeError,
+        "reset must be packed with the lengths and the order of input",
+    ),
+    "reset packed dtype": (lambda m: m(PACKED, reset=PACKED_RESET.float()), DtypeError, "reset must be torch.bool"),
     "lengths of packed": (lambda m: m(PACKED, lengths=[3, 6, 2, 1]), LengthError, "a PackedSequence has lengths of its own"),
 }
 VALUE_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
@@ -240,6 +269,8 @@ STEP_ERRORS: dict[str, tuple[Callable[[SRNN, SRNNCell], Any], type[SRNNError], s
     "dtype": (lambda rnn, cell: rnn.step(X[0].double()), DtypeError, f"x_t {FLOAT_EXPECTED}.float64"),
     "h dtype": (lambda rnn, cell: rnn.step(X[0], HX.double()), DtypeError, f"h {FLOAT_EXPECTED}.float64"),
     "device": (lambda rnn, cell: rnn.step(X[0].to("meta")), DeviceError, "x_t is on meta"),
+    "reset shape": (lambda rnn, cell: rnn.step(X[0], HX, RESET), ShapeError, "reset must have the shape (4,) to go ... (6, 4)"),
+    "reset dtype": (lambda rnn, cell: rnn.step(X[0], HX, IDS[0]), DtypeError, "reset must be torch.bool; got torch.int64"),
     "direction": (lambda rnn, cell: SRNN(C, H, bidirectional=True).step(X[0]), SettingError, "step goes ... bidirectional"),
     "cell rank": (lambda rnn, cell: cell(X), ShapeError, "input must be [batch, inputs] or [inputs]; got shape (6, 4, 3)"),
     "cell width": (lambda rnn, cell: cell(X[0, :, :2]), ShapeError, "input must be input_size = 3 wide"),

@@ -530,10 +530,10 @@ def scan_calls(name: str) -> Iterator[tuple[Any, ...]]:
     """Arguments for `shuffle_scan`, its last-state form and their derivatives, of every kind that they take."""
     for form, activation in product(("dense", "table"), kernels.ACTIVATIONS):
         b, h0, options = problem(3, 5, 4, form, "random", lengths=form == "table", reset=form == "table")
-        sequence = (*(options.get(name) for name in ("ids", "permutation", "lengths", "reset")), form == "table")
-        output, _, bits = fallback.shuffle_scan(b, h0, *sequence, activation)
+        sequence: Any = (*(options.get(name) for name in ("ids", "permutation", "lengths", "reset")), form == "table")
+        output, _, bits = torch.ops.srnn_torch.shuffle_scan(b, h0, *sequence, activation)
         every = [output if activation == "tanh" else bits]
-        last = [fallback.shuffle_scan_final(b, h0, *sequence, activation)[1]] if activation != "tanh" else []
+        last = [torch.ops.srnn_torch.shuffle_scan_final(b, h0, *sequence, activation)[1]] if activation != "tanh" else []
         calls: dict[str, list[tuple[Any, ...]]] = {
             "shuffle_scan": [(b, h0, *sequence, activation)],
             "shuffle_scan_final": [(b, h0, *sequence, activation)] if last else [],
@@ -846,7 +846,20 @@ def test_what_is_not_finite_spreads_as_in_the_reference(
     h0.view(-1)[::53] = strange
     b.view(-1)[::97] = strange
     options |= {"activation": activation, "want": want}
-    assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options), equal_nan=True)
+    found, expected = results(backend, b, h0, **options), results("reference", b, h0, **options)
+    if activation == "clip" and strange != strange:  # torch's gradient at NaN depends on the place in memory; ours is 0
+        found, expected = ({name: y for name, y in these.items() if not name.startswith("d")} for these in (found, expected))
+    assert_close(found, expected, equal_nan=True)
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+def test_no_gradient_passes_a_state_of_clip_that_is_not_a_number(backend: str, want: str) -> None:
+    b, h0 = torch.full((1, 2, 70), 0.25, dtype=torch.float64), torch.zeros(1, 70, dtype=torch.float64)
+    b[0, 0, 5] = float("nan")  # unit 5 of the first step, unit 4 of the second
+    found = results(backend, b, h0, want, activation="clip")
+    assert found["h_n"].isnan().nonzero().tolist() == [[0, 4]]
+    assert (found["db"][0] == 0).nonzero().tolist() == [[0, 5], [1, 4]]
 
 
 @NATIVE

@@ -25,7 +25,7 @@ from srnn.errors import (
     SymbolError,
     one_of,
 )
-from srnn.kernels import fallback, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
+from srnn.kernels import fallback, flops, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
 from srnn.kernels.reference import ACTIVATIONS
 
 __all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
@@ -158,12 +158,11 @@ def takes_cell(x: Tensor) -> bool:
     return (
         NATIVE_ERROR is None
         and DEFAULT in ("auto", "native")
+        and not torch.compiler.is_compiling()
         and x.dtype in (torch.float32, torch.float64)
         and x.is_cpu
-        and (x.dim() == 1 or x.shape[0] <= CELL_ROWS)
-        and not torch.compiler.is_compiling()
-        and not ops.is_differentiated()
-        and "Vmap" not in ops.transforms()
+        and x.numel() <= CELL_ROWS * x.shape[-1]
+        and not ops.is_transformed()
     )
 
 
@@ -175,7 +174,7 @@ def cell(
     x [..., C], h and the result [..., H]. See `takes_cell` for where it can be called.
     """
     if torch.is_grad_enabled() and (x.requires_grad or h.requires_grad or any(m.requires_grad for m in maps)):
-        return ops.Cell.apply(x, h, permutation, gate, bias, activation, *maps)  # type: ignore[no-untyped-call]
+        return ops.Cell.apply(x, h, permutation, gate, bias, activation, *maps)
     return torch.ops.srnn.cell.default(x, h, maps, permutation, gate, bias, activation)
 
 
@@ -276,7 +275,7 @@ def _check_gated(
             raise DtypeError(f"{name} must have z's dtype, {z.dtype}; got {tensor.dtype}")
     if x.dtype != z.dtype:
         raise DtypeError(f"x must have z's dtype, {z.dtype}; got {x.dtype}")
-    _check_sequence(*z.shape[:2], H, z, h0, permutation, lengths, reset, activation)
+    _check_sequence(z.shape[0], z.shape[1], H, z, h0, permutation, lengths, reset, activation)
     _check_devices(z, weight=weight, bias=bias, x=x, gate_weight=gate_weight, gate_bias=gate_bias, h0=h0)
     _check_devices(z, permutation=permutation, lengths=lengths, reset=reset)
 

@@ -216,10 +216,8 @@ def _linear_backward(
     return dx, dweight, d.sum((0, 1)) if needs_weight and bias is not None else None
 
 
-def cell(
-    x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str
-) -> Tensor:
-    """h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)) from the weights (and biases) of f_r's maps and the gate's; differentiable."""
+def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
+    """h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps`: weights and biases of f_r, then the gate's."""
     each = list(zip(maps[::2], maps[1::2], strict=True)) if bias else [(weight, None) for weight in maps]
     last = len(each) - 1 - gate
     b = x
@@ -314,8 +312,8 @@ def _states(c: Tensor, start: Tensor, cut: Maybe, activation: str) -> Tensor:
 
 
 def _is_flat(h: Tensor, activation: str) -> Tensor:
-    """Where the derivative of ReLU or clip is 0; not where a state is NaN."""
-    return h <= 0 if activation == "relu" else h.abs() >= 1
+    """Where the derivative of ReLU or clip is 0. A NaN lets a gradient pass with ReLU, as in torch, and not with clip."""
+    return h <= 0 if activation == "relu" else ~(h.abs() < 1)
 
 
 def _compose(c: Tensor, start: Tensor, cut: Maybe, low: float, high: float) -> Tensor:

@@ -12,8 +12,8 @@ is there; in `srnn_torch` the plain code always runs, which is what `backend="to
                             the same with b = (z W^T + c) * sigmoid(x U^T + e) made in pieces that stay in cache, and made
                             again in the backward pass
 
-`b` is [N, T, H], or a table [V, H] when `ids` [N, T] is given. `reset` [N, T] says where a new sequence begins. `kept` tells by its type what it is: bits (uint8), last zeros
-(int32) or states of tanh. `like` has the shape of b and no memory of its own.
+`b` is [N, T, H], or a table [V, H] when `ids` [N, T] is given. `reset` [N, T] says where a new sequence begins. `kept` tells by
+its type what it is: bits (uint8), last zeros (int32) or states of tanh. `like` has the shape of b and no memory of its own.
 """
 
 from typing import Any
@@ -58,6 +58,11 @@ def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
 def is_differentiated() -> bool:
     """Whether derivatives are taken forward (dual numbers) or by torch.func, of which operators know nothing."""
     return forward_ad._current_level >= 0 or bool(transforms() & {"Grad", "Jvp"})
+
+
+def is_transformed() -> bool:
+    """Whether derivatives are taken forward or any transform of torch.func is at work, in fewer words than by name."""
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def transforms() -> set[str]:
@@ -110,7 +115,6 @@ class Fakes:
         wanted = ((z, f), (weight, f_map), (bias, f_map), (x, gate_x), (gate_weight, gate_map), (gate_bias, gate_map))
         grads = [z.new_empty(t.shape if t is not None and want else 0) for t, want in wanted]
         return *grads, grad_n.new_empty(grad_n.shape)
-
 
     @staticmethod
     def cell(x: Tensor, h: Tensor, *rest: Any) -> Tensor:
@@ -236,13 +240,13 @@ class Cell(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Maybe, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Maybe, ...]:
         x, h, permutation, out, *maps = ctx.saved_tensors
         needs = [ctx.needs_input_grad[k] for k in (0, 1, *range(6, 6 + len(maps)))]
         found: Any
         if torch.is_grad_enabled():  # create_graph: the plain composition, by aliases as in gated_backward
             inputs = [t.view_as(t) for t in (x, h, *maps)]
-            y = fallback.cell(*inputs[:2], inputs[2:], permutation, *ctx.how)
+            y = fallback.cell(inputs[0], inputs[1], inputs[2:], permutation, *ctx.how)
             targets = [t for t, want in zip(inputs, needs, strict=True) if want]
             each = iter(torch.autograd.grad(y, targets, grad, create_graph=True))
             found = [next(each) if want else None for want in needs]

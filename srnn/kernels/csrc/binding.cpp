@@ -568,6 +568,8 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
 
 // ---- one step
 
+Tensor made_like(const Tensor& t) { return empty(t.sizes(), t.scalar_type()); }
+
 // The linear maps of f_r in order, then the gate: `maps` holds a weight and, with `bias`, a bias for each.
 struct CellPlan {
   std::vector<Tensor> held;  // dense forms of the tensors below
@@ -624,7 +626,7 @@ Tensor cell(const Tensor& x, const Tensor& h, const std::vector<Tensor>& maps, c
             const std::string& activation) {
   const auto kernel = cell_kernel(x);
   CellPlan plan(x, h, maps, permutation, gate, bias, activation);
-  const Tensor out = torch::stable::empty_like(dense(h));
+  const Tensor out = made_like(h);
   plan.cell.out = data(out);
   kernel(plan.cell);
   return out;
@@ -641,7 +643,7 @@ std::vector<Tensor> cell_backward(const Tensor& grad, const Tensor& x, const Ten
   const Tensor g = dense(grad);
   std::vector<Tensor> found;
   const auto made = [&](const Tensor& like, int64_t need) {
-    found.push_back(need ? torch::stable::empty_like(dense(like)) : empty({0}, x.scalar_type()));
+    found.push_back(need ? made_like(like) : empty({0}, x.scalar_type()));
     return need ? data(found.back()) : nullptr;
   };
   CellGradient gradient{};

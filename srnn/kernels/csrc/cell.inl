@@ -30,27 +30,32 @@ template <class S> void affine(const S* v, int64_t N, int64_t K, const S* W, con
   for (; m < M; ++m) dots(std::integral_constant<int, 1>{}, m);
 }
 
-template <class S> INLINE void add_scaled(S* to, S factor, const S* from, int64_t count) {
+// out [K] += the sum over j of factor[j] times row j of `rows` [count, K]; a factor every `stride` elements.
+template <class S>
+void add_weighted(const S* factor, int64_t stride, int64_t count, const S* rows, int64_t K, S* out) {
   typedef typename Wide<S>::vec vec;
-  const vec wide = vec{} + factor;
-  int64_t i = 0;
-  for (; i + 8 <= count; i += 8) store(to + i, load(to + i) + wide * load(from + i));
-  for (; i < count; ++i) to[i] += factor * from[i];
+  constexpr int R = 4;
+  int64_t k = 0;
+  for (; k + 8 * R <= K; k += 8 * R) {
+    vec sums[R];
+    for (int r = 0; r < R; ++r) sums[r] = load(out + k + 8 * r);
+    for (int64_t j = 0; j < count; ++j)
+      for (int r = 0; r < R; ++r) sums[r] += factor[j * stride] * load(rows + j * K + k + 8 * r);
+    for (int r = 0; r < R; ++r) store(out + k + 8 * r, sums[r]);
+  }
+  for (; k < K; ++k)
+    for (int64_t j = 0; j < count; ++j) out[k] += factor[j * stride] * rows[j * K + k];
 }
 
-// Derivatives of y = v W^T + c from dy [N, M]: dW and dc are written, dv (null: not wanted) is added to.
+// Derivatives of y = v W^T + c from dy [N, M]: dW and dc are written, dv is added to; null where not wanted.
 template <class S>
 void affine_backward(const S* dy, const S* v, int64_t N, int64_t K, const S* W, int64_t M, S* dW, S* dc, S* dv) {
-  for (int64_t m = 0; m < M; ++m) {
-    S bias{};
-    if (dW) __builtin_memset(dW + m * K, 0, K * sizeof(S));
-    for (int64_t n = 0; n < N; ++n) {
-      const S d = dy[n * M + m];
-      bias += d;
-      if (dW) add_scaled(dW + m * K, d, v + n * K, K);
-      if (dv) add_scaled(dv + n * K, d, W + m * K, K);
-    }
-    if (dc) dc[m] = bias;
+  if (dW) __builtin_memset(dW, 0, M * K * sizeof(S));
+  if (dc) __builtin_memset(dc, 0, M * sizeof(S));
+  for (int64_t m = 0; dW && m < M; ++m) add_weighted(dy + m, M, N, v, K, dW + m * K);
+  for (int64_t n = 0; n < N; ++n) {
+    if (dv) add_weighted(dy + n * M, 1, M, W, K, dv + n * K);
+    for (int64_t m = 0; dc && m < M; ++m) dc[m] += dy[n * M + m];
   }
 }
 
@@ -128,7 +133,7 @@ template <class S> void cell_backward(const Cell& c, const CellGradient& g) {
       const S v = out[at];
       switch (c.activation) {
         case Activation::relu: d = v <= 0 ? 0 : d; break;
-        case Activation::clip: d = v >= 1 || v <= -1 ? 0 : d; break;
+        case Activation::clip: d = v < 1 && v > -1 ? d : 0; break;
         case Activation::tanh: d *= 1 - v * v; break;
       }
       if (dh) dh[from] = d;

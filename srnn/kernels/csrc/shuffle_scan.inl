@@ -67,13 +67,32 @@ struct AtMost { template <class P> static INLINE auto of(P v, P number) { return
 struct Below { template <class P> static INLINE auto of(P v, P number) { return v < number; } };
 struct Other { template <class P> static INLINE auto of(P v, P number) { return v != number; } };
 struct NotANumber { template <class P> static INLINE auto of(P v, P) { return v != v; } };
-struct Within {
-  template <class P> static INLINE auto of(P v, P limit) {
-    v = v > limit ? limit : v;
-    return v < -limit ? -limit : v;
+// Kept in [-limit, limit], NaN as it is. x86 has this as two instructions, of which NaN in the second operand comes out; GCC
+// makes four of the plain form.
+typedef float float_part __attribute__((vector_size(kRegister)));
+typedef double double_part __attribute__((vector_size(kRegister)));
+#if defined(SRNN_AVX2)
+INLINE float_part least(float_part a, float_part b) { return __builtin_ia32_minps256(a, b); }
+INLINE float_part most(float_part a, float_part b) { return __builtin_ia32_maxps256(a, b); }
+INLINE double_part least(double_part a, double_part b) { return __builtin_ia32_minpd256(a, b); }
+INLINE double_part most(double_part a, double_part b) { return __builtin_ia32_maxpd256(a, b); }
+#elif defined(__SSE2__)
+INLINE float_part least(float_part a, float_part b) { return __builtin_ia32_minps(a, b); }
+INLINE float_part most(float_part a, float_part b) { return __builtin_ia32_maxps(a, b); }
+INLINE double_part least(double_part a, double_part b) { return __builtin_ia32_minpd(a, b); }
+INLINE double_part most(double_part a, double_part b) { return __builtin_ia32_maxpd(a, b); }
+#else
+template <class P> INLINE P least(P a, P b) { return a < b ? a : b; }
+template <class P> INLINE P most(P a, P b) { return a > b ? a : b; }
+#endif
+struct Within { template <class P> static INLINE P of(P v, P limit) { return most(-limit, least(limit, v)); } };
+struct AtBound {  // not |v| < bound, as integers without their sign: also true for NaN
+  template <class P> static INLINE auto of(P v, P bound) {
+    typedef std::conditional_t<sizeof(v[0]) == 4, int32_t, int64_t> integer;
+    typedef integer bits __attribute__((vector_size(sizeof(P))));
+    return ((bits)v & std::numeric_limits<integer>::max()) > (bits)bound - 1;
   }
 };
-struct AtBound { template <class P> static INLINE auto of(P v, P bound) { return (v >= bound) | (v <= -bound); } };
 template <class S> INLINE typename Wide<S>::mask at_most_zero(typename Wide<S>::vec v) {
   return by_parts<typename Wide<S>::mask, AtMost>(v, S{});
 }
@@ -102,7 +121,7 @@ INLINE Wide<double>::vec relu(Wide<double>::vec v) {
   return (Wide<double>::vec)(~at_most_zero<double>(v) & (Wide<double>::mask)v);
 }
 
-// Applies relu or clip to v and returns where its derivative is 0: nowhere for NaN, which passes through both.
+// Applies relu or clip to v, NaN passes through both, and returns where the derivative is 0: of NaN with clip, not with relu.
 template <Activation activation, class V> INLINE auto bounded(V& v) {
   typedef std::remove_reference_t<decltype(v[0])> S;
   if constexpr (activation == Activation::clip) {
