@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from srnn.errors import DeviceError, DtypeError, SettingError, SettingTypeError, ShapeError
 
@@ -42,6 +43,11 @@ def probability(name: str, p: object) -> float:
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
         raise SettingError(f"{name} must be a number from 0 to 1; got {p!r}")
     return float(p)
+
+
+def floating(dtype: object) -> None:
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype!r}")
 
 
 def gate_init(value: object, gate: bool, bias: bool) -> float | None:
@@ -137,6 +143,32 @@ def nested(x: Tensor, alphabet: Tensor | None, batch_first: bool) -> None:
         raise SettingError("a nested input is batch first; make the layer with batch_first=True")
     if x.dim() != len(axes) or isinstance(x.shape[1], int):  # the extent of a jagged axis is no int
         raise ShapeError(f"a nested input must be [{', '.join(axes)}], jagged in time; got shape {tuple(x.shape)}")
+
+
+def reset(mask: object, shape: Sequence[int], beside: Tensor) -> Tensor:
+    """A mask of booleans with the batch and time axes of input, which is `beside`."""
+    tensor("reset", mask)
+    assert isinstance(mask, Tensor)
+    if tuple(mask.shape) != tuple(shape):
+        expected = f"{tuple(shape)} to go with input of shape {tuple(beside.shape)}"
+        raise ShapeError(f"reset must have the shape {expected}; got {tuple(mask.shape)}")
+    if mask.dtype != torch.bool:
+        raise DtypeError(f"reset must be torch.bool; got {mask.dtype}; convert it with .bool()")
+    if mask.device != beside.device:
+        raise DeviceError(f"reset is on {mask.device} and input is on {beside.device}; move one of them with .to()")
+    return mask
+
+
+def packed_reset(mask: object, packed: PackedSequence) -> Tensor:
+    """The data of a packed mask that has the layout of a packed input."""
+    if not isinstance(mask, PackedSequence):
+        got = type(mask).__name__
+        raise SettingTypeError(f"reset must be a PackedSequence of the same layout, like input; got {got}")
+    theirs, ours = mask.sorted_indices, packed.sorted_indices
+    same_rows = theirs is ours is None or (theirs is not None and ours is not None and torch.equal(theirs, ours))
+    if not same_rows or not torch.equal(mask.batch_sizes, packed.batch_sizes):
+        raise ShapeError("reset must be packed with the lengths and the order of input; it has others")
+    return reset(mask.data, packed.data.shape[:1], packed.data)
 
 
 def lengths(given: Lengths, batch: Extents, x: Tensor) -> Tensor:

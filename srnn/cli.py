@@ -109,7 +109,7 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and shorter measurements: a first look, not a result.")] = False,
     threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Measurements of each number.", show_default="7, --scale 15, --quick 3")
+        int | None, typer.Option(min=1, help="Measurements of each number.", show_default="7, --scale and --step 15, --quick 3")
     ] = None,
     networks: Annotated[
         bool, typer.Option("--networks", help="Instead: a step of every network beside nn.GRU's, at the paper's Table 4.")
@@ -117,9 +117,12 @@ def bench(
     scale: Annotated[
         bool, typer.Option("--scale", help="Instead: a step on one process and on two, and what more of them would take.")
     ] = False,
+    step: Annotated[
+        bool, typer.Option("--step", help="Instead: one time step, compared with nn.GRUCell, nn.GRU and onnxruntime.")
+    ] = False,
     only: Annotated[list[str] | None, typer.Option(help="Measure this benchmark alone; may be given again.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the record goes.", show_default="results/bench[-networks|-scale].json")
+        Path | None, typer.Option(help="Where the record goes.", show_default="results/bench[-networks|-scale|-step].json")
     ] = None,
     readme: Annotated[Path | None, typer.Option(help="A README whose table is to be replaced by this one.")] = None,
 ) -> None:
@@ -130,10 +133,18 @@ def bench(
     [dim]srnn bench --quick
     srnn bench --networks --readme docs/networks.md
     srnn bench --scale --readme docs/scale.md
+    srnn bench --step
     srnn bench --readme README.md[/dim]
     """
     from srnn import bench
 
+    if step:
+        from srnn.bench import step as stepping
+
+        if networks or scale or only or threads != 2:
+            raise SettingError("--step runs on one thread by itself: leave out --networks, --scale, --only and --threads")
+        out = out or stepping.RECORD.with_stem(stepping.RECORD.stem + ("-quick" if quick else ""))
+        raise typer.Exit(stepping.main(repeats or (3 if quick else 15), out, readme))
     if scale:
         from srnn.bench import scale as scaling
 

@@ -1,6 +1,6 @@
 """The layer of "Shuffling Recurrent Neural Networks" (Rotman and Wolf, 2020), with the call of `nn.GRU`.
 
-    h_t  = sigma(P h_{t-1} + b(x_t))            P a fixed permutation of the units, sigma ReLU or tanh
+    h_t  = sigma(P h_{t-1} + b(x_t))            P a fixed permutation of the units, sigma ReLU, tanh or clip
     b(x) = f_r(x) * sigmoid(W_s x + b_s)        f_r an MLP with ReLU; the second factor, the gate, can be left out
 
 P is the shift, (P h)_i = h_{i+1}, unless another is asked for. b needs no state, so it is computed for all steps at once, by
@@ -27,13 +27,12 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from srnn import check, kernels, leaf
 from srnn.check import Extents, Lengths
-from srnn.errors import DtypeError, LengthError, SettingError, SettingTypeError, one_of
+from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "identity", "random")
 GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
 # Weights of these classes can be given to our operators: the last two are what torch.export puts in their place.
-ORDINARY = (Tensor, nn.Parameter, FakeTensor, FunctionalTensor)
-SIGMA = {"relu": torch.relu, "tanh": torch.tanh}
+ORDINARY = frozenset((Tensor, nn.Parameter, FakeTensor, FunctionalTensor, type(None)))
 
 Device = torch.device | str | int | None
 
@@ -55,6 +54,8 @@ class HiddenLayers(nn.Sequential):
 class InputNetwork(nn.Module):
     """b(x) = f_r(x) * sigmoid(W_s x + b_s), from [..., C] to [..., H]: f_r(x) is linear(mlp(x)), W_s x + b_s is gate(x)."""
 
+    gate: nn.Linear | None
+
     def __init__(
         self,
         C: int,
@@ -71,8 +72,8 @@ class InputNetwork(nn.Module):
         widths = (C, *mlp)
         self.mlp = HiddenLayers(*(part for m, n in pairwise(widths) for part in (linear(m, n), nn.ReLU())))
         self.linear = linear(widths[-1], H)
-        self.gate = linear(C, H) if gate else None
-        self.gate_init = gate_init
+        self.register_module("gate", linear(C, H) if gate else None)
+        self.has_bias, self.gate_init = bias, gate_init
         self._shift_gate()
 
     def reset_parameters(self) -> None:
@@ -91,6 +92,38 @@ class InputNetwork(nn.Module):
         f_r: Tensor = self.linear(self.mlp(x))
         return f_r if self.gate is None else f_r * torch.sigmoid(self.gate(x))
 
+    def step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor:
+        """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself: x [..., C] and h [..., H] give the next h."""
+        maps = self._maps() if kernels.takes_cell(x) else None
+        if maps is not None:
+            return kernels.cell(x, h, maps, permutation, self._modules["gate"] is not None, self.has_bias, activation)
+        P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
+        return kernels.ACTIVATIONS[activation](P_h + self(x))
+
+    def quick_step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor | None:
+        """`step` where input of the right sizes is plainly right; None where it must be looked at, or modules be called."""
+        if type(x) is not Tensor or type(h) is not Tensor or not kernels.takes_cell(x) or torch.is_autocast_enabled("cpu"):
+            return None
+        maps = self._maps()
+        if maps is None or not (x.dtype == h.dtype == maps[0].dtype and h.is_cpu and maps[0].is_cpu):
+            return None
+        return kernels.cell(x, h, maps, permutation, self._modules["gate"] is not None, self.has_bias, activation)
+
+    def _maps(self) -> list[Tensor] | None:
+        """Weights and biases of f_r's maps and the gate's, for one operator; None where a module must be called itself."""
+        if not _is_plain(self, InputNetwork):
+            return None
+        parts = self._modules  # not by attributes: nn.Module finds those slowly, and a step is short
+        modules = [*parts["mlp"]._modules.values(), parts["linear"], parts["gate"]]  # type: ignore[union-attr]
+        found: list[Tensor] = []
+        for module in modules:
+            if module is None:
+                continue
+            if not _is_plain(module, nn.Linear if type(module) is nn.Linear else nn.ReLU):
+                return None
+            found += [parameter for parameter in module._parameters.values() if parameter is not None]
+        return found
+
     def _is_plain(self) -> bool:
         """True if an operator may read the weights of linear and gate, so that the two need not be called as modules."""
         gate_is_plain = self.gate is None or _is_plain(self.gate, nn.Linear)
@@ -98,6 +131,9 @@ class InputNetwork(nn.Module):
 
     def scan(self, x: Tensor, h0: Tensor, alphabet: Tensor | None, final: bool, **how: Any) -> tuple[Any, Tensor]:
         """The states [N, T, H] (None with `final`) and the last ones [N, H]."""
+        if kernels.takes_cell(x) and x.shape[1] == 1 and how["lengths"] is how["reset"] is alphabet is None:
+            h = self.step(x[:, 0], h0, how["permutation"], how["activation"])
+            return h[:, None], h
         if alphabet is not None:  # x [N, T] are symbols: b of each that there is, not of each that comes
             table = self(alphabet)
             if final:
@@ -113,60 +149,26 @@ class InputNetwork(nn.Module):
         return kernels.gated_scan(z, W, c, x, W_s, b_s, h0, final=final, **how)
 
 
-class _Shuffling(nn.Module):
-    """What layer and cell share: the settings, one b per layer and direction, P and sigma."""
+class _Recurrent(nn.Module):
+    """The forms of input that `nn.GRU` takes, checked and brought into one: what `SRNN` and `SRNNStack` share."""
 
-    b: Any  # nn.ModuleList of InputNetwork, in the order of h_n
-    permutation: Tensor | None
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    batch_first: bool
+    bidirectional: bool
+    _permutation_name: str
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int,
-        directions: int,
-        mlp: Sequence[int],
-        gate: bool,
-        activation: str,
-        bias: bool,
-        gate_init: float | None,
-        permutation: str | Tensor,
-        device: Device,
-        dtype: torch.dtype | None,
-    ) -> None:
-        super().__init__()
-        if not isinstance(mlp, Sequence):
-            raise SettingTypeError(f"mlp must be the widths of the hidden layers of f_r, such as (32, 32); got {mlp!r}")
-        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
-        check.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
-        check.flags(gate=gate, bias=bias)
-        if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-            raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype!r}")
-        if activation not in kernels.ACTIVATIONS:
-            raise one_of("activation", activation, kernels.ACTIVATIONS)
-        self.input_size, self.hidden_size = input_size, hidden_size
-        self.mlp, self.gate, self.activation, self.bias = tuple(mlp), gate, activation, bias
-        self.gate_init = check.gate_init(gate_init, gate, bias)
-        shift = 0.0 if not (gate and bias) else GATE_INIT if self.gate_init is None else self.gate_init
-        widths = [input_size] * directions + [directions * hidden_size] * directions * (num_layers - 1)
-        self.b = nn.ModuleList(InputNetwork(C, hidden_size, mlp, gate, bias, shift, device, dtype) for C in widths)
-        # Drawn after the weights, which are then the same for every permutation. Names that say all stay out of the
-        # state_dict; an index that was drawn or given is part of it.
-        name = self._permutation_name = permutation if isinstance(permutation, str) else "given"
-        index = _index(permutation, hidden_size, self._weight.device)
-        self.register_buffer("permutation", index, persistent=name not in ("shift", "identity"))
+    @property
+    def _weight(self) -> Tensor:
+        """One of the weights, for the device and the dtype of all."""
+        raise NotImplementedError
 
-    def reset_parameters(self) -> None:
-        """Draws weights and biases again, as at construction. The permutation stays."""
-        for b in self.b:
-            b.reset_parameters()
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        """`to_empty` leaves what no state_dict brings back to us."""
-        super()._apply(fn, recurse)
-        if self._permutation_name == "identity" and self.permutation is not None:
-            self.permutation = _index("identity", self.hidden_size, self.permutation.device)
-        return self
+    def _scan(
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
+    ) -> tuple[Any, Tensor]:
+        """Output [N, T, directions * H] (None with `final`) and states, from x [N, T, C] or symbols [N, T]."""
+        raise NotImplementedError
 
     def __prepare_scriptable__(self) -> None:
         """`torch.jit.script` calls this first."""
@@ -196,16 +198,147 @@ class _Shuffling(nn.Module):
             return torch.empty(0, dtype=weight.dtype, device=x.device)
         return weight
 
+    def _run(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None,
+        lengths: Lengths | None,
+        alphabet: Tensor | None,
+        reset: Tensor | PackedSequence | None,
+        final: bool | str,
+    ) -> tuple[Any, Tensor]:
+        """Checks everything, brings it into the form [N, T, C] or [N, T], scans, and brings the result back.
+
+        `final`, passed to the scan, says that only the second result is wanted, [..., N, H]; the first is then None.
+        """
+        layers = {"layers * directions": self.num_layers * (2 if self.bidirectional else 1)}
+        if isinstance(input, PackedSequence):
+            if lengths is not None:
+                raise LengthError("a PackedSequence has lengths of its own; leave out lengths=")
+            data, sizes, order, back = input
+            data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
+            h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
+            mask = None if reset is None else check.packed_reset(reset, input)
+            x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
+            if mask is not None:
+                mask = pad_packed_sequence(PackedSequence(mask, sizes), batch_first=True)[0]
+            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, mask, final)
+            if not final:
+                output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
+            return output, _select(h_n, back)
+        if isinstance(input, Tensor) and input.is_nested:
+            return self._run_nested(input, hx, layers, lengths, alphabet, reset, final)
+
+        batched = ("batch", "time") if self.batch_first else ("time", "batch")
+        x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
+        h0 = self._state("hx", hx, layers, batch, input)
+        ends = None if lengths is None else check.lengths(lengths, batch, input)
+        mask = None if reset is None else check.reset(reset, x.shape if alphabet is not None else x.shape[:-1], input)
+        if not batch:
+            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, None if mask is None else mask[None], final)
+            return None if final else output[0], h_n[:, 0]
+        if self.batch_first:
+            return self._scan(x, h0, ends, alphabet, mask, final)
+        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, None if mask is None else mask.T, final)
+        return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
+
+    def _run_nested(
+        self,
+        input: Any,
+        hx: Tensor | None,
+        layers: Extents,
+        lengths: Lengths | None,
+        alphabet: Tensor | None,
+        reset: Any,
+        final: bool | str,
+    ) -> tuple[Any, Tensor]:
+        """The same for a jagged nested tensor, by way of a padded one; the output has the offsets of the input."""
+        if lengths is not None:
+            raise LengthError("a nested tensor has lengths of its own; leave out lengths=")
+        check.nested(input, alphabet, self.batch_first)
+        offsets, given = input.offsets(), input.lengths()  # lengths only where there are gaps between the rows
+        values, alphabet, _ = self._input("the values of input", input.values(), alphabet, ("steps",))
+        h0 = self._state("hx", hx, layers, {"batch": len(offsets) - 1}, values)
+        ends = offsets.diff() if given is None else given
+        steps = torch.arange(int(ends.max()), device=values.device)
+        mask = None if reset is None else check.reset(reset, (len(ends), len(steps)), values)
+        places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T], what is beyond a row's end is not looked at
+        output, h_n = self._scan(values[places], h0, ends.long(), alphabet, mask, final)
+        if final:
+            return None, h_n
+        valid = steps < ends[:, None]
+        values = output.new_zeros(len(values), output.shape[-1]).index_put((places[valid],), output[valid])
+        return torch.nested.nested_tensor_from_jagged(values, offsets, given), h_n
+
+
+class _Shuffling(_Recurrent):
+    """What layer and cell share: the settings, one b per layer and direction, P and sigma."""
+
+    b: Any  # nn.ModuleList of InputNetwork, in the order of h_n
+    permutation: Tensor | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        directions: int,
+        mlp: Sequence[int],
+        gate: bool,
+        activation: str,
+        bias: bool,
+        gate_init: float | None,
+        permutation: str | Tensor,
+        device: Device,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(mlp, Sequence):
+            raise SettingTypeError(f"mlp must be the widths of the hidden layers of f_r, such as (32, 32); got {mlp!r}")
+        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
+        check.flags(gate=gate, bias=bias)
+        check.floating(dtype)
+        if activation not in kernels.ACTIVATIONS:
+            raise one_of("activation", activation, kernels.ACTIVATIONS)
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.mlp, self.gate, self.activation, self.bias = tuple(mlp), gate, activation, bias
+        self.gate_init = check.gate_init(gate_init, gate, bias)
+        shift = 0.0 if not (gate and bias) else GATE_INIT if self.gate_init is None else self.gate_init
+        widths = [input_size] * directions + [directions * hidden_size] * directions * (num_layers - 1)
+        self.b = nn.ModuleList(InputNetwork(C, hidden_size, mlp, gate, bias, shift, device, dtype) for C in widths)
+        # Drawn after the weights, which are then the same for every permutation. Names that say all stay out of the
+        # state_dict; an index that was drawn or given is part of it.
+        name = self._permutation_name = permutation if isinstance(permutation, str) else "given"
+        index = _index(permutation, hidden_size, self._weight.device)
+        self.register_buffer("permutation", index, persistent=name not in ("shift", "identity"))
+
+    def reset_parameters(self) -> None:
+        """Draws weights and biases again, as at construction. The permutation stays."""
+        for b in self.b:
+            b.reset_parameters()
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """`to_empty` leaves what no state_dict brings back to us."""
+        super()._apply(fn, recurse)
+        if self._permutation_name == "identity" and self.permutation is not None:
+            self.permutation = _index("identity", self.hidden_size, self.permutation.device)
+        return self
+
+    def _quick_step(self, x: Tensor, h: Tensor | None, *layers: int) -> Tensor | None:
+        """One step of a single layer without a second look at what is plainly right; None where there must be one."""
+        first, *others = self._modules["b"]._modules.values()  # type: ignore[union-attr]
+        sizes = (*layers, *x.shape[:-1], self.hidden_size)
+        if others or x.shape[-1:] != (self.input_size,) or x.dim() > 2 or (h is not None and h.shape != sizes):
+            return None
+        h = x.new_zeros(sizes) if h is None else h
+        return first.quick_step(x, h, self.permutation, self.activation)  # type: ignore[operator, union-attr]
+
     @property
     def _weight(self) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
         weight = self.b[0].linear.weight  # not next(self.parameters()): replicas of nn.DataParallel have none
         return weight if isinstance(weight, Tensor) else torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
-
-    def _step(self, b: InputNetwork, x: Tensor, h: Tensor) -> Tensor:
-        """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself."""
-        P_h = h.roll(-1, dims=-1) if self.permutation is None else h.index_select(-1, self.permutation)
-        return SIGMA[self.activation](P_h + b(x))
 
 
 class SRNN(_Shuffling):
@@ -215,7 +348,7 @@ class SRNN(_Shuffling):
     gate            whether b has the factor sigmoid(W_s x + b_s)
     gate_init       added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
                     training opens it; 0.0 is the paper's start. None is the library's default
-    activation      sigma: "relu" or "tanh"
+    activation      sigma: "relu"; "clip", which keeps states in [-1, 1] and is as fast; or "tanh"
     bias            whether the linear maps of b have one
     dropout         probability, between layers, in training
     permutation     P: "shift", "identity", "random" (drawn here from torch's generator and kept in the state_dict), or an index
@@ -269,6 +402,7 @@ class SRNN(_Shuffling):
         *,
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
     ) -> tuple[Any, Tensor]:
         """All states of the last layer, and the last state of every layer and direction: (output, h_n).
 
@@ -280,10 +414,15 @@ class SRNN(_Shuffling):
                     state after a row's last step (hx for length 0), and the reverse direction starts at that step
         alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
+        reset       bool, with the batch and time axes of input: True at t means that a new sequence begins at step t. No
+                    state crosses the border between t - 1 and t, in either direction; at step 0 hx is discarded. Resets from
+                    a row's length on are ignored. For a PackedSequence, a PackedSequence of the same layout
         """
         if leaf.is_traced(input, hx):
-            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet)
-        return self._run(input, hx, lengths, alphabet, final=False)
+            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if lengths is alphabet is reset is None and (quick := self._quick_forward(input, hx)) is not None:
+            return quick
+        return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
         self,
@@ -292,28 +431,36 @@ class SRNN(_Shuffling):
         *,
         lengths: Lengths | None = None,
         alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; with ReLU the last layer never holds its states.
+        """The h_n of `forward`; with ReLU or clip the last layer never holds its states.
 
         Compiled and in float32, b is made for a few sequences at a time (four, more where they are short), elsewhere for all.
         """
         if leaf.is_traced(input, hx):
-            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet)
-        return self._run(input, hx, lengths, alphabet, final=True)[1]
+            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        return self._run(input, hx, lengths, alphabet, reset, final=True)[1]
 
-    def step(self, x_t: Tensor, h: Tensor | None = None) -> Tensor:
-        """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros."""
+    def step(self, x_t: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> Tensor:
+        """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros.
+
+        reset [N], bool: rows that begin a new sequence with this step, so that their h is taken as zeros.
+        """
         if leaf.is_traced(x_t, h):
-            return leaf.node(self, "step", x_t, h)
+            return leaf.node(self, "step", x_t, h, reset=reset)
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
+        if reset is None and (quick := self._quick_step(x_t, h, 1)) is not None:
+            return quick
         x, _, batch = self._input("x_t", x_t, None, ("batch",), ())
         h = self._state("h", h, {"layers": self.num_layers}, batch, x_t)
+        if reset is not None:
+            h = h.masked_fill(check.reset(reset, x.shape[:-1], x_t)[..., None], 0)
         states: list[Tensor] = []
-        for b, h_l in zip(self.b, h, strict=True):
-            x = self._drop(states[-1]) if states else x
-            states.append(self._step(b, x, h_l))
-        return torch.stack(states)
+        for b, h_l in zip(self.b, h.split(1), strict=True):
+            x = self._drop(states[-1][0]) if states else x
+            states.append(b.step(x, h_l, self.permutation, self.activation))
+        return states[0] if len(states) == 1 else torch.cat(states)
 
     def flatten_parameters(self) -> None:
         """Does nothing; here because programs written for `nn.GRU` call it."""
@@ -323,69 +470,25 @@ class SRNN(_Shuffling):
         """The parameters of each layer and direction, in the order of h_n."""
         return [list(b.parameters()) for b in self.b]
 
-    def _run(
-        self,
-        input: Tensor | PackedSequence,
-        hx: Tensor | None,
-        lengths: Lengths | None,
-        alphabet: Tensor | None,
-        final: bool,
+    def _quick_forward(self, input: Any, hx: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        """`forward` of a single time step, for programs that call the layer step by step."""
+        if torch.compiler.is_compiling() or not isinstance(input, Tensor) or input.is_nested or self.bidirectional:
+            return None
+        time = 1 if self.batch_first else 0
+        if input.dim() != 3 or input.shape[time] != 1:
+            return None
+        h_n = self._quick_step(input.squeeze(time), hx, 1)
+        return None if h_n is None else (h_n.clone().view(*input.shape[:2], self.hidden_size), h_n)
+
+    def _scan(
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
     ) -> tuple[Any, Tensor]:
-        """Checks everything, brings it into the form [N, T, C] or [N, T], scans, and brings the result back."""
-        layers = {"layers * directions": len(self.b)}
-        if isinstance(input, PackedSequence):
-            if lengths is not None:
-                raise LengthError("a PackedSequence has lengths of its own; leave out lengths=")
-            data, sizes, order, back = input
-            data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
-            h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
-            x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
-            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, final)
-            if not final:
-                output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
-            return output, _select(h_n, back)
-        if isinstance(input, Tensor) and input.is_nested:
-            return self._run_nested(input, hx, layers, lengths, alphabet, final)
-
-        batched = ("batch", "time") if self.batch_first else ("time", "batch")
-        x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
-        h0 = self._state("hx", hx, layers, batch, input)
-        ends = None if lengths is None else check.lengths(lengths, batch, input)
-        if not batch:
-            output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, final)
-            return None if final else output[0], h_n[:, 0]
-        if self.batch_first:
-            return self._scan(x, h0, ends, alphabet, final)
-        output, h_n = self._scan(x.transpose(0, 1), h0, ends, alphabet, final)
-        return None if final else output.transpose(0, 1).contiguous(), h_n  # programs written for nn.GRU call .view on it
-
-    def _run_nested(
-        self, input: Any, hx: Tensor | None, layers: Extents, lengths: Lengths | None, alphabet: Tensor | None, final: bool
-    ) -> tuple[Any, Tensor]:
-        """The same for a jagged nested tensor, by way of a padded one; the output has the offsets of the input."""
-        if lengths is not None:
-            raise LengthError("a nested tensor has lengths of its own; leave out lengths=")
-        check.nested(input, alphabet, self.batch_first)
-        offsets, given = input.offsets(), input.lengths()  # lengths only where there are gaps between the rows
-        values, alphabet, _ = self._input("the values of input", input.values(), alphabet, ("steps",))
-        h0 = self._state("hx", hx, layers, {"batch": len(offsets) - 1}, values)
-        ends = offsets.diff() if given is None else given
-        steps = torch.arange(int(ends.max()), device=values.device)
-        places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T], what is beyond a row's end is not looked at
-        output, h_n = self._scan(values[places], h0, ends.long(), alphabet, final)
-        if final:
-            return None, h_n
-        valid = steps < ends[:, None]
-        values = output.new_zeros(len(values), output.shape[-1]).index_put((places[valid],), output[valid])
-        return torch.nested.nested_tensor_from_jagged(values, offsets, given), h_n
-
-    def _scan(self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, final: bool) -> tuple[Any, Tensor]:
         """The layers in turn, on x [N, T, C] or symbols [N, T], from h0 [layers * directions, N, H]."""
         if ends is not None:  # padding may hold anything, even NaN, which would reach the weights' gradients as 0 * NaN
             padding = torch.arange(x.shape[1], device=x.device) >= ends[:, None]
             x = x.masked_fill(padding if alphabet is not None else padding[..., None], 0)
         x, D, states = x.contiguous(), 2 if self.bidirectional else 1, []
-        how = {"permutation": self.permutation, "lengths": ends, "activation": self.activation}
+        how = {"permutation": self.permutation, "lengths": ends, "reset": reset, "activation": self.activation}
         for first in range(0, len(self.b), D):
             last = first + D == len(self.b)
             scans = [
@@ -428,9 +531,11 @@ class SRNNCell(_Shuffling):
         """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
         if leaf.is_traced(input, hx):
             return leaf.node(self, "forward", input, hx)
+        if (quick := self._quick_step(input, hx)) is not None:
+            return quick
         x, _, batch = self._input("input", input, None, ("batch",), ())
         h = self._state("hx", hx, {}, batch, x)
-        return self._step(self.b[0], x, h)
+        return self.b[0].step(x, h, self.permutation, self.activation)
 
 
 def _select(h: Tensor, rows: Tensor | None) -> Tensor:
@@ -447,7 +552,7 @@ def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     if type(module) is not kind or hooks or _has_any_global_hook() or "forward" in vars(module):
         return False
-    return kind is not nn.Linear or (type(module.weight) in ORDINARY and (module.bias is None or type(module.bias) in ORDINARY))
+    return ORDINARY.issuperset(map(type, module._parameters.values()))
 
 
 def _weights(linear: nn.Linear | None, dtype: torch.dtype) -> tuple[Any, Any]:

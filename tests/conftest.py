@@ -60,3 +60,13 @@ def voices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "find", lambda name: Path(name))
     monkeypatch.setattr(speech, "fingerprint", lambda folder: "noise")
     monkeypatch.setattr(speech, "load", lambda folder: dict.fromkeys(("train", "val", "test"), (frames, offsets)))
+
+
+@pytest.fixture
+def prose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data set `text`: one file of 6,000 characters, as the only data set that can be found."""
+    path = tmp_path / "data" / "text" / "prose.txt"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(("the quick brown fox jumps over the lazy dög. " * 150)[:6000].encode())
+    monkeypatch.setenv("SRNN_DATA", str(tmp_path / "data"))
+    return path

@@ -945,10 +945,12 @@ def test_wrong_tensors_are_named() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
 def test_every_network_trains_on_every_task(task: str, tmp_path: Path) -> None:
-    if (needs := {"speech": "speech", "copy": None, "adding": None}.get(task, "mnist")) and not data.is_here(needs):
+    if (needs := {"speech": "speech", "text": "text", "copy": None, "adding": None}.get(task, "mnist")) and not data.is_here(
+        needs
+    ):
         pytest.skip(f"{needs} is not here; SRNN_DATA says where it is")
     for name in NETWORKS:
-        length: dict[str, Any] = {"length": 30} if task in ("copy", "adding") else {}
+        length: dict[str, Any] = {"length": 30} if task in ("copy", "adding", "text") else {}
         run = make_run(task, name, hidden_size=16, batch_size=4, steps=2, **length)
         training = Training(run, RunFolder(tmp_path / name), 1e9, ())
         before = {key: value.clone() for key, value in training.model.state_dict().items()}

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from srnn import SRNN, SRNNCell
+from srnn import SRNN, SRNNCell, SRNNStack
 from srnn.errors import (
     DeviceError,
     DtypeError,
@@ -43,7 +43,7 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"mlp": (4, 0)}, SettingError, "mlp[1] must be at least 1; got 0"),
     ({"mlp": (4, 2.5)}, SettingTypeError, "mlp[1] must be an integer; got 2.5"),
     ({"mlp": 32}, SettingTypeError, "mlp must be the widths ... such as (32, 32); got 32"),
-    ({"activation": "gelu"}, SettingError, "no activation is called 'gelu'; there are relu, tanh"),
+    ({"activation": "gelu"}, SettingError, "no activation is called 'gelu'; there are relu, tanh, clip"),
     ({"permutation": "turn"}, SettingError, "no permutation is called 'turn'; there are shift, identity, random"),
     ({"permutation": torch.tensor([0, 1, 2, 3, 3])}, SettingError, "permutation must hold each of ... once; got tensor"),
     ({"permutation": torch.tensor([1, 2, 3, 4, 5])}, SettingError, "permutation must hold each of ... once; got tensor"),
@@ -56,6 +56,12 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"permutation": torch.arange(5.0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"gate": 1}, SettingTypeError, "gate must be True or False; got 1"),
     ({"bias": None}, SettingTypeError, "bias must be True or False; got None"),
+    *(
+        ({"gate_init": value}, SettingError, f"gate_init must be a finite number, such as -3.0, or None; got {value!r}")
+        for value in (float("nan"), float("-inf"), True, "closed", (1.0,))
+    ),
+    ({"gate_init": -3.0, "gate": False}, SettingError, "gate_init starts ... gate=False leaves no gate; ... (got -3.0)"),
+    ({"gate_init": 0.0, "bias": False}, SettingError, "gate_init starts ... bias=False leaves the gate without a bias"),
 ]
 LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"num_layers": 0}, SettingError, "num_layers must be at least 1; got 0"),
@@ -66,10 +72,24 @@ LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
 ]
 
 
+STACK_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
+    ({"width": 0}, SettingError, "width must be at least 1; got 0"),
+    ({"width": 8.0}, SettingTypeError, "width must be an integer; got 8.0"),
+    ({"gate_init": float("nan")}, SettingError, "gate_init must be a finite number, such as -3.0, or None; got nan"),
+    ({"gate_init": 0.0, "gate": False}, SettingError, "gate=False leaves no gate; leave out gate_init (got 0.0)"),
+]
+
+
 @pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS + LAYER_SETTING_ERRORS)
 def test_a_wrong_setting_is_refused(settings: dict[str, Any], kind: type[SRNNError], message: str) -> None:
     with assert_refused(kind, message):
         SRNN(**{"input_size": C, "hidden_size": H, **settings})
+
+
+@pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS + LAYER_SETTING_ERRORS + STACK_SETTING_ERRORS)
+def test_a_wrong_setting_of_a_stack_is_refused(settings: dict[str, Any], kind: type[SRNNError], message: str) -> None:
+    with assert_refused(kind, message):
+        SRNNStack(**{"input_size": C, "hidden_size": H, **settings})
 
 
 @pytest.mark.parametrize(("settings", "kind", "message"), SETTING_ERRORS)
@@ -82,6 +102,8 @@ Call = Callable[[Any], Any]
 X, HX = torch.zeros(T, N, C), torch.zeros(2, N, H)
 IDS, ALPHABET = torch.zeros(T, N, dtype=torch.int64), torch.zeros(V, C)
 PACKED = pack_padded_sequence(X, torch.tensor([3, T, 2, 1]), enforce_sorted=False)
+RESET = torch.zeros(T, N, dtype=torch.bool)
+PACKED_RESET = pack_padded_sequence(RESET, torch.tensor([3, T, 2, 1]), enforce_sorted=False)
 HX_EXPECTED = "hx must be [layers * directions, batch, hidden] = (2, 4, 5) to go with input of shape"
 FLOAT_EXPECTED = "must be torch.float32, like the weights; got torch"
 
@@ -147,6 +169,27 @@ OWN_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
     ),
     "lengths rank": (lambda m: m(X, lengths=3), ShapeError, "lengths must be [batch] = (4,) to go ... got ()"),
     "lengths dtype": (lambda m: m(X, lengths=[1.0, 2, 3, 4]), DtypeError, "lengths must be integers; got torch.float32"),
+    "reset list": (lambda m: m(X, reset=[True]), SettingTypeError, "reset must be a tensor; got list"),
+    "reset shape": (lambda m: m(X, reset=RESET.T), ShapeError, "reset must have the shape (6, 4) to go ... got (4, 6)"),
+    "reset of symbols": (
+        lambda m: m(IDS, alphabet=ALPHABET, reset=RESET[0]),
+        ShapeError,
+        "reset must have the shape (6, 4) to go with input of shape (6, 4); got (4,)",
+    ),
+    "reset dtype": (lambda m: m(X, reset=RESET.float()), DtypeError, "reset must be torch.bool; got torch.float32"),
+    "reset device": (lambda m: m(X, reset=RESET.to("meta")), DeviceError, "reset is on meta and input is on cpu"),
+    "reset of packed": (
+        lambda m: m(PACKED, reset=RESET),
+        SettingTypeError,
+        "reset must be a PackedSequence of the same layout",
+    ),
+    "reset packed": (lambda m: m(X, reset=PACKED), SettingTypeError, "reset must be a tensor; got PackedSequence"),
+    "reset packed otherwise": (
+        lambda m: m(PACKED, reset=pack_padded_sequence(RESET, torch.tensor([6, 3, 2, 1]))),
+        ShapeError,
+        "reset must be packed with the lengths and the order of input",
+    ),
+    "reset packed dtype": (lambda m: m(PACKED, reset=PACKED_RESET.float()), DtypeError, "reset must be torch.bool"),
     "lengths of packed": (lambda m: m(PACKED, lengths=[3, 6, 2, 1]), LengthError, "a PackedSequence has lengths of its own"),
 }
 VALUE_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
@@ -171,11 +214,19 @@ class Operators(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+METHODS: list[Callable[[], Any]] = [
+    lambda: SRNN(C, H, 2),
+    lambda: SRNN(C, H, 2).final_state,
+    lambda: SRNNStack(C, H, 2),
+    lambda: SRNNStack(C, H, 2).final_state,
+    lambda: SRNNStack(C, H, 2).final_output,
+]
+
+
 @pytest.mark.parametrize("case", GRU_ERRORS | OWN_ERRORS)
 def test_a_wrong_call_is_refused_before_anything_is_computed(case: str) -> None:
     call, kind, message = (GRU_ERRORS | OWN_ERRORS)[case]
-    rnn = SRNN(C, H, 2)
-    for method in (rnn, rnn.final_state):
+    for method in (make() for make in METHODS):
         with Operators() as ran, assert_refused(kind, message):
             call(method)
         assert not [name for name in ran.names if "mm" in name or "srnn" in name]
@@ -184,8 +235,7 @@ def test_a_wrong_call_is_refused_before_anything_is_computed(case: str) -> None:
 @pytest.mark.parametrize("case", VALUE_ERRORS)
 def test_wrong_symbols_and_lengths_are_refused(case: str) -> None:
     call, kind, message = VALUE_ERRORS[case]
-    rnn = SRNN(C, H, 2)
-    for method in (rnn, rnn.final_state):
+    for method in (make() for make in METHODS):
         with assert_refused(kind, message):
             call(method)
 
@@ -219,12 +269,37 @@ STEP_ERRORS: dict[str, tuple[Callable[[SRNN, SRNNCell], Any], type[SRNNError], s
     "dtype": (lambda rnn, cell: rnn.step(X[0].double()), DtypeError, f"x_t {FLOAT_EXPECTED}.float64"),
     "h dtype": (lambda rnn, cell: rnn.step(X[0], HX.double()), DtypeError, f"h {FLOAT_EXPECTED}.float64"),
     "device": (lambda rnn, cell: rnn.step(X[0].to("meta")), DeviceError, "x_t is on meta"),
+    "reset shape": (lambda rnn, cell: rnn.step(X[0], HX, RESET), ShapeError, "reset must have the shape (4,) to go ... (6, 4)"),
+    "reset dtype": (lambda rnn, cell: rnn.step(X[0], HX, IDS[0]), DtypeError, "reset must be torch.bool; got torch.int64"),
     "direction": (lambda rnn, cell: SRNN(C, H, bidirectional=True).step(X[0]), SettingError, "step goes ... bidirectional"),
     "cell rank": (lambda rnn, cell: cell(X), ShapeError, "input must be [batch, inputs] or [inputs]; got shape (6, 4, 3)"),
     "cell width": (lambda rnn, cell: cell(X[0, :, :2]), ShapeError, "input must be input_size = 3 wide"),
     "cell h": (lambda rnn, cell: cell(X[0], HX), ShapeError, "hx must be [batch, hidden] = (4, 5) ... got (2, 4, 5)"),
     "cell dtype": (lambda rnn, cell: cell(X[0].long()), DtypeError, f"input {FLOAT_EXPECTED}.int64"),
 }
+
+
+STACK_STEP_ERRORS: dict[str, tuple[Callable[[SRNNStack], Any], type[SRNNError], str]] = {
+    "rank": (lambda rnn: rnn.step(X), ShapeError, "x must be [batch, inputs] or [inputs]; got shape (6, 4, 3)"),
+    "width": (lambda rnn: rnn.step(X[0, :, :2]), ShapeError, "x must be input_size = 3 wide"),
+    "h": (lambda rnn: rnn.step(X[0], HX[0]), ShapeError, "h must be [layers, batch, hidden] = (2, 4, 5) ... got (4, 5)"),
+    "h unbatched": (lambda rnn: rnn.step(X[0, 0], HX), ShapeError, "h must be [layers, hidden] = (2, 5)"),
+    "dtype": (lambda rnn: rnn.step(X[0].double()), DtypeError, f"x {FLOAT_EXPECTED}.float64"),
+    "h dtype": (lambda rnn: rnn.step(X[0], HX.double()), DtypeError, f"h {FLOAT_EXPECTED}.float64"),
+    "device": (lambda rnn: rnn.step(X[0].to("meta")), DeviceError, "x is on meta"),
+    "direction": (
+        lambda rnn: SRNNStack(C, H, bidirectional=True).step(X[0], torch.zeros(4, N, H)),
+        SettingError,
+        "step goes ... bidirectional",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STACK_STEP_ERRORS)
+def test_a_wrong_step_of_a_stack_is_refused(case: str) -> None:
+    call, kind, message = STACK_STEP_ERRORS[case]
+    with assert_refused(kind, message):
+        call(SRNNStack(C, H, 2))
 
 
 @pytest.mark.parametrize("case", STEP_ERRORS)

@@ -140,7 +140,10 @@ def test_doctor_shows_versions_and_backends(run: Run) -> None:
 def test_doctor_knows_the_data_sets(run: Run, elsewhere: Path) -> None:
     code, out, _ = run("doctor")
     assert code == 0
-    assert "Data sets: mnist missing, speech missing, timit missing, timit-sample missing; srnn data says where" in out
+    assert (
+        "Data sets: mnist missing, speech missing, timit missing, timit-sample missing, text missing; srnn data says where"
+        in out
+    )
 
 
 def test_doctor_speaks_json(run: Run) -> None:
@@ -257,7 +260,9 @@ TYPED: dict[str, tuple[str, str, Any]] = {
     "length": ("copy", "--length 7", 7),
     "direction": ("speech", "--direction echo", "echo"),
     "standardise": ("speech", "--standardise", True),
+    "scale_targets": ("speech", "--scale-targets", True),
     "corpus": ("speech", "--corpus timit", "timit"),
+    "file": ("text", "--file prose.txt", "prose.txt"),
     "crop": ("randomlabels", "--crop 6", 6),
     "samples": ("randomlabels", "--samples 50", 50),
     "pixels": ("bigpmnist", "--pixels wrapped", "wrapped"),
@@ -265,6 +270,7 @@ TYPED: dict[str, tuple[str, str, Any]] = {
     "num_layers": ("copy", "--num-layers 2", 2),
     "mlp": ("copy", "--mlp 5,6", [5, 6]),
     "gate": ("copy", "--no-gate", False),
+    "gate_init": ("copy", "--gate-init -3", -3.0),
     "activation": ("copy", "--activation tanh", "tanh"),
     "permutation": ("copy", "--permutation random", "random"),
     "readout": ("copy", "--readout 7,8", [7, 8]),

@@ -17,7 +17,7 @@ import soundfile
 from rich.console import Console
 
 from srnn import data
-from srnn.data import corpus, mnist, speech
+from srnn.data import corpus, mnist, speech, text
 from srnn.errors import DataError, SettingError
 from srnn.recipes import make_run
 
@@ -526,6 +526,53 @@ def test_without_srnn_cache_the_users_cache_is_used(tmp_path: Path, monkeypatch:
     assert len(list((tmp_path / "xdg" / "srnn" / "features").glob("*.safetensors"))) == 1
 
 
+# --- text ---
+
+
+def test_text_is_read_as_indices_into_its_sorted_characters(tmp_path: Path) -> None:
+    content = "b𝄞a\r\nbé"
+    (tmp_path / "a.txt").write_bytes(content.encode())
+    characters, ids = text.load(tmp_path / "a.txt")
+    assert characters == "\n\rabé𝄞"
+    assert "".join(characters[k] for k in ids) == content
+    assert ids.dtype == numpy.int64
+    (tmp_path / "empty.txt").write_bytes(b"")
+    assert [len(part) for part in text.load(tmp_path / "empty.txt")] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "a.txt cannot be read: No such file or directory"),
+        (b"caf\xe9 ", r"a.txt is not UTF-8 text \(invalid continuation byte at byte 3\); convert it first"),
+    ],
+)
+def test_a_text_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        text.load(tmp_path / "a.txt")
+
+
+def test_the_text_of_a_folder_is_its_first_file_that_is_no_description(tmp_path: Path) -> None:
+    assert text.locate(tmp_path / "missing") is None
+    for name in ("README.txt", "source.txt", "a.md"):
+        (tmp_path / name).write_text("about the text")
+    assert text.locate(tmp_path) is None
+    for name in ("z.txt", "b.txt"):
+        (tmp_path / name).write_text("text")
+    assert text.locate(tmp_path) == tmp_path / "b.txt"
+
+
+def test_the_set_text_is_found_counted_and_checked(prose: Path, console: Console) -> None:
+    assert data.find("text") == prose.parent
+    assert data.fetch("text", None, console) == prose.parent
+    assert f"text: prose.txt, 6,000 characters, 29 of them different, in {prose.parent}" in said(console)
+    assert data.status()[-1] | {"state": "ready", "where": str(prose.parent)} == data.status()[-1]
+    prose.write_bytes(b"\xff")
+    assert data.status()[-1]["state"] == "damaged"
+
+
 # --- the catalogue ---
 
 
@@ -561,7 +608,9 @@ def test_a_missing_set_is_answered_with_where_what_and_how(tmp_path: Path, monke
 
 def test_an_unknown_set_is_answered_with_the_known_ones(console: Console) -> None:
     for call in (lambda: data.find("minst"), lambda: data.fetch("minst", None, console)):
-        with pytest.raises(SettingError, match="no data set is called 'minst'; there are mnist, speech, timit, timit-sample"):
+        with pytest.raises(
+            SettingError, match="no data set is called 'minst'; there are mnist, speech, timit, timit-sample, text"
+        ):
             call()
 
 
@@ -577,7 +626,7 @@ def test_the_table_shows_what_is_ready_damaged_and_missing(
     monkeypatch.setenv("SRNN_DATA", str(tmp_path))
     manifest(tmp_path / "speech", [*ROWS[:2], ROWS[2].replace("train", "test"), ROWS[3]])
     place(tmp_path / "mnist", small | {"t10k-labels-idx1-ubyte": idx([1, 2])})
-    assert [entry["state"] for entry in data.status()] == ["damaged", "ready", "missing", "missing"]
+    assert [entry["state"] for entry in data.status()] == ["damaged", "ready", "missing", "missing", "missing"]
     data.show(console)
     assert "t10k-labels-idx1-ubyte is not MNIST's" in said(console)
     assert f"speech is ready in {tmp_path / 'speech'}: 1 train, 1 val, 1 test utterances" in said(console)

@@ -53,10 +53,25 @@ def order_of(name: str, H: int) -> Tensor | None:
 
 
 def problem(
-    N: int, T: int, H: int, form: str = "dense", order: str = "shift", lengths: bool = False, dtype: torch.dtype = torch.float64
+    N: int,
+    T: int,
+    H: int,
+    form: str = "dense",
+    order: str = "shift",
+    lengths: bool = False,
+    dtype: torch.dtype = torch.float64,
+    reset: bool = False,
 ) -> tuple[Tensor, Tensor, Options]:
-    """b, h0 and options; a table has a row that is never used, lengths have 0 and T among them."""
+    """b, h0 and options; a table has a row that is never used, lengths have 0 and T among them.
+
+    With `reset` every second row begins a new sequence at step 0, one row at every step, one never, the others now and then.
+    """
     options: Options = {"permutation": order_of(order, H)}
+    if reset:
+        options["reset"] = torch.rand(N, T) < 0.1
+        options["reset"][::2, :1] = True
+        options["reset"][1:2] = False
+        options["reset"][2:3] = True
     if lengths:
         options["lengths"] = torch.randint(0, T + 1, (N,))
         options["lengths"][: min(N, 2)] = torch.tensor([T, 0])[: min(N, 2)]
@@ -96,11 +111,12 @@ def assert_same_bits(actual: Results, expected: Results) -> None:
 @pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("lengths", [False, True], ids=["whole", "lengths"])
+@pytest.mark.parametrize("reset", [False, True], ids=["one", "resets"])
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
 def test_states_and_gradients_equal_the_reference(
-    backend: str, form: str, want: str, activation: str, order: str, lengths: bool, reverse: bool
+    backend: str, form: str, want: str, activation: str, order: str, lengths: bool, reset: bool, reverse: bool
 ) -> None:
-    b, h0, options = problem(4, 67, 13, form, order, lengths)
+    b, h0, options = problem(4, 67, 13, form, order, lengths, reset=reset)
     options |= {"activation": activation, "reverse": reverse, "want": want}
     assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options))
 
@@ -127,7 +143,7 @@ EMPTY = [(0, 4, 3), (2, 0, 5), (0, 0, 1)]
 def test_awkward_shapes_equal_the_reference(
     backend: str, form: str, want: str, shape: tuple[int, int, int], order: str
 ) -> None:
-    b, h0, options = problem(*shape, form, order, lengths=True)
+    b, h0, options = problem(*shape, form, order, lengths=True, reset=order in ("shift", "random"))
     options |= {"want": want, "reverse": order == "random"}
     assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options))
 
@@ -156,7 +172,7 @@ def test_tanh_of_nothing_equals_the_reference(backend: str, shape: tuple[int, in
 def test_other_dtypes_equal_the_reference_in_float64(
     backend: str, form: str, want: str, activation: str, dtype: torch.dtype
 ) -> None:
-    b, h0, options = problem(3, 80, 70, form, lengths=True, dtype=dtype)
+    b, h0, options = problem(3, 80, 70, form, lengths=True, dtype=dtype, reset=True)
     options |= {"activation": activation, "want": want}
     actual, expected = results(backend, b, h0, **options), results("reference", b.double(), h0.double(), **options)
     assert {y.dtype for y in actual.values()} == {dtype}
@@ -262,6 +278,60 @@ def test_three_steps_by_hand(backend: str) -> None:
     assert_close(shuffle_scan(b, h0, backend=backend), expected)
 
 
+@EVERY
+@EVERY_FORM
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_a_reset_makes_two_sequences_of_one(backend: str, form: str, want: str, activation: str, reverse: bool) -> None:
+    """Of seven steps with a reset at 3, the first three and the last four are as if alone; h0 enters the one that is first."""
+    b, h0, options = problem(2, 7, 5, form, "random")
+    options |= {"activation": activation, "reverse": reverse, "backend": backend}
+    ids = options.pop("ids", None)
+    reset = torch.zeros(2, 7, dtype=torch.bool)
+    reset[:, 3] = True
+    parts = [(b, ids[:, part]) if form == "table" else (b[:, part], None) for part in (slice(0, 3), slice(3, 7))]
+    starts = [torch.zeros_like(h0), h0] if reverse else [h0, torch.zeros_like(h0)]
+    separate = [scan_states(part, start, ids=its, **options) for (part, its), start in zip(parts, starts, strict=True)]
+    if want == "final":
+        assert_close(scan_final(b, h0, ids=ids, reset=reset, **options), separate[0 if reverse else 1][1])
+        return
+    output, h_n = scan_states(b, h0, ids=ids, reset=reset, **options)
+    assert_close(output, torch.cat([part for part, _ in separate], 1))
+    assert_close(h_n, separate[0 if reverse else 1][1])
+
+
+@EVERY
+@EVERY_FORM
+def test_a_reset_at_step_0_discards_the_initial_state(backend: str, form: str, want: str) -> None:
+    b, h0, options = problem(4, 9, 70, form)
+    b = b.abs()  # no unit is ever zero, so only the reset can stop the gradient
+    options |= {"reset": torch.zeros(4, 9, dtype=torch.bool), "want": want}
+    options["reset"][::2, 0] = True
+    found = results(backend, b, h0.abs(), **options)
+    assert not found["dh0"][::2].any()
+    assert found["dh0"][1::2].all()
+    assert_close(results(backend, b, h0.abs() * torch.tensor([[9.0], [1], [9], [1]]), **options)["h_n"], found["h_n"])
+
+
+@FAST
+@EVERY_FORM
+def test_resets_behind_a_row_s_end_do_not_matter(backend: str, form: str, want: str) -> None:
+    b, h0, options = problem(4, 70, 9, form, lengths=True, reset=True)
+    for reverse in (False, True):
+        expected = results(backend, b, h0, want, **options, reverse=reverse)
+        other = options["reset"] ^ (torch.arange(70) >= options["lengths"][:, None])
+        assert_same_bits(results(backend, b, h0, want, **options | {"reset": other}, reverse=reverse), expected)
+
+
+@FAST
+def test_the_final_form_of_tanh_is_refused(backend: str) -> None:
+    b, h0, _ = problem(2, 3, 4)
+    with pytest.raises(RuntimeError if backend == "native" else errors.SettingError, match="final form takes relu or clip"):
+        NAMESPACE[backend].shuffle_scan_final(b, h0, None, None, None, None, False, "tanh")
+    with pytest.raises((RuntimeError, KeyError), match="gelu"):
+        NAMESPACE[backend].shuffle_scan(b, h0, None, None, None, None, False, "gelu")
+
+
 # ---- gated_scan
 
 GATES = pytest.mark.parametrize(
@@ -285,7 +355,7 @@ def gated_problem(
     shapes = [(N, T, K), (H, K), (H,), (N, T, C), (H, C), (H,), (N, H)]
     absent = {"bias": not bias, "gate_weight": not gate, "gate_bias": not (gate and bias)}
     tensors = [None if absent.get(name) else torch.randn(shape, dtype=dtype) for name, shape in zip(GATED, shapes, strict=True)]
-    return tensors, problem(N, T, H, order="random", lengths=lengths)[2]
+    return tensors, problem(N, T, H, order="random", lengths=lengths, reset=lengths)[2]
 
 
 def composition(
@@ -370,7 +440,7 @@ def test_a_gradient_asked_for_alone_is_the_same(backend: str, alone: str) -> Non
 
 
 def differentiable(backend: str, form: str, want: str, activation: str, lengths: bool) -> tuple[Any, tuple[Tensor, Tensor]]:
-    b, h0, options = problem(3, 3, 2, form, "random", lengths)
+    b, h0, options = problem(3, 3, 2, form, "random", lengths, reset=lengths)
     options |= {"activation": activation, "reverse": lengths, "backend": backend}
     call = scan_final if want == "final" else scan_states
     return lambda b, h0: call(b, h0, **options), (b.requires_grad_(), h0.requires_grad_())
@@ -409,14 +479,15 @@ def test_derivatives_of_the_gated_scan_are_those_of_finite_differences(
 @FAST
 @pytest.mark.parametrize("form", ["dense", "table"])
 @pytest.mark.parametrize("kind", ["bits", "last zeros", "states of tanh"])
-def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, kind: str) -> None:
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, kind: str, reverse: bool) -> None:
     namespace = NAMESPACE[backend]
-    b, h0, options = problem(3, 70, 9, form, "random", lengths=True)
-    sequence = (options.get("ids"), options["permutation"], options["lengths"], True)
+    b, h0, options = problem(4, 140, 9, form, "random", lengths=True, reset=True)
+    sequence = (options.get("ids"), options["permutation"], options["lengths"], options["reset"], reverse)
     v, v0, g_n = torch.randn_like(b), torch.randn_like(h0), torch.randn_like(h0)
-    grad: Tensor | None = torch.randn(3, 70, 9).double()
+    grad: Tensor | None = torch.randn(4, 140, 9).double()
     if kind == "last zeros":
-        kept, grad = namespace.shuffle_scan_final(b, h0, *sequence)[1], None
+        kept, grad = namespace.shuffle_scan_final(b, h0, *sequence, "relu")[1], None
     elif kind == "bits":
         kept = namespace.shuffle_scan(b, h0, *sequence, "relu")[2]
     else:
@@ -429,22 +500,25 @@ def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, kin
 
 @FAST
 @pytest.mark.parametrize("H", [1, 63, 64, 130])
-def test_what_is_kept_for_the_derivative_is_as_described(backend: str, H: int) -> None:
+@pytest.mark.parametrize("activation", ["relu", "clip"])
+def test_what_is_kept_for_the_derivative_is_as_described(backend: str, H: int, activation: str) -> None:
     b, h0, options = problem(4, 9, H, order="random", lengths=True)
-    sequence = (None, options["permutation"], options["lengths"], True)
-    output, _, bits = NAMESPACE[backend].shuffle_scan(b, h0, *sequence, "relu")
+    sequence = (None, options["permutation"], options["lengths"], None, True, activation)
+    output, _, bits = NAMESPACE[backend].shuffle_scan(b, h0, *sequence)
+    passes = output > 0 if activation == "relu" else output.abs() < 1
     expected = torch.zeros(4, 9, (H + 63) // 64 * 8, dtype=torch.uint8)
     for unit in range(H):
         group, k, byte = unit // 64, unit % 64 // 8, unit % 8
-        expected[..., 8 * group + byte] += (output[..., unit] > 0).to(torch.uint8) << k
-    assert torch.equal(bits, expected)
+        expected[..., 8 * group + byte] += passes[..., unit].to(torch.uint8) << k
+    valid = torch.arange(9) < options["lengths"][:, None]
+    assert torch.equal(bits[valid], expected[valid])
     last = NAMESPACE[backend].shuffle_scan_final(b, h0, *sequence)[1]
     assert last.dtype == torch.int32
     for n, length in enumerate(options["lengths"].tolist()):
         place = torch.arange(H)  # follow each unit from the last step back until it was zero
         seen = torch.zeros(H, dtype=torch.int32)
         for step in range(length, 0, -1):
-            seen = torch.where((seen == 0) & (output[n, length - step, place] == 0), step, seen)
+            seen = torch.where((seen == 0) & ~passes[n, length - step, place], step, seen)
             place = options["permutation"][place]
         assert torch.equal(last[n], seen.int())
 
@@ -455,19 +529,14 @@ def test_what_is_kept_for_the_derivative_is_as_described(backend: str, H: int) -
 def scan_calls(name: str) -> Iterator[tuple[Any, ...]]:
     """Arguments for `shuffle_scan`, its last-state form and their derivatives, of every kind that they take."""
     for form, activation in product(("dense", "table"), kernels.ACTIVATIONS):
-        b, h0, options = problem(3, 5, 4, form, "random", lengths=form == "table")
-        sequence: tuple[Any, Any, Any, bool] = (
-            options.get("ids"),
-            options["permutation"],
-            options.get("lengths"),
-            form == "table",
-        )
-        output, _, bits = fallback.shuffle_scan(b, h0, *sequence, activation)
+        b, h0, options = problem(3, 5, 4, form, "random", lengths=form == "table", reset=form == "table")
+        sequence: Any = (*(options.get(name) for name in ("ids", "permutation", "lengths", "reset")), form == "table")
+        output, _, bits = torch.ops.srnn_torch.shuffle_scan(b, h0, *sequence, activation)
         every = [output if activation == "tanh" else bits]
-        last = [fallback.shuffle_scan_final(b, h0, *sequence)[1]] if activation == "relu" else []
+        last = [torch.ops.srnn_torch.shuffle_scan_final(b, h0, *sequence, activation)[1]] if activation != "tanh" else []
         calls: dict[str, list[tuple[Any, ...]]] = {
             "shuffle_scan": [(b, h0, *sequence, activation)],
-            "shuffle_scan_final": [(b, h0, *sequence)] if last else [],
+            "shuffle_scan_final": [(b, h0, *sequence, activation)] if last else [],
             "shuffle_scan_backward": [(torch.randn_like(output), h0, kept, b, *sequence) for kept in every]
             + [(None, h0, kept, b, *sequence) for kept in every + last],
             "shuffle_scan_tangent": [(b, h0, kept, *sequence) for kept in every + last],
@@ -479,15 +548,15 @@ def gated_calls(name: str) -> Iterator[tuple[Any, ...]]:
     """The same for `gated_scan`."""
     for gate, bias in product((True, False), repeat=2):
         (*inputs, h0), options = gated_problem(3, 5, 4, gate, bias, lengths=True)
-        sequence = (options["permutation"], options["lengths"], gate)
+        sequence = (options["permutation"], options["lengths"], options["reset"], gate)
         bits, last = (
             fallback.gated_scan(*inputs, h0, *sequence, "relu")[2],
-            fallback.gated_scan_final(*inputs, h0, *sequence)[1],
+            fallback.gated_scan_final(*inputs, h0, *sequence, "clip")[1],
         )
         rest = (*inputs, *sequence, [bias, True, gate, not bias])
         calls = {
             "gated_scan": [(*inputs, h0, *sequence, activation) for activation in kernels.ACTIVATIONS],
-            "gated_scan_final": [(*inputs, h0, *sequence)],
+            "gated_scan_final": [(*inputs, h0, *sequence, activation) for activation in ("relu", "clip")],
             "gated_scan_backward": [(torch.randn(3, 5, 4).double(), h0, bits, *rest), (None, h0, last, *rest)],
         }
         yield from calls[name]
@@ -519,7 +588,7 @@ def test_the_operator_can_be_traced_with_dynamic_shapes(namespace: str, name: st
 def compiled_forms(backend: str) -> Iterator[tuple[Any, list[Tensor]]]:
     """Functions to compile, with the tensors that they take and want derivatives of."""
     for form, want in FORMS:
-        b, h0, options = problem(3, 7, 5, form, "random", lengths=True)
+        b, h0, options = problem(3, 7, 5, form, "random", lengths=True, reset=True)
         call = scan_final if want == "final" else scan_states
         yield lambda b, h0, call=call, options=options: call(b, h0, backend=backend, **options), [b, h0]
     tensors, options = gated_problem(3, 7, 5)
@@ -745,7 +814,7 @@ def poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_no_element_of_a_result_is_left_unwritten(
     backend: str, form: str, want: str, activation: str, shape: tuple[int, int, int]
 ) -> None:
-    b, h0, options = problem(*shape, form, "random", lengths=True)
+    b, h0, options = problem(*shape, form, "random", lengths=True, reset=True)
     options |= {"activation": activation, "want": want}
     assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options))
 
@@ -777,7 +846,20 @@ def test_what_is_not_finite_spreads_as_in_the_reference(
     h0.view(-1)[::53] = strange
     b.view(-1)[::97] = strange
     options |= {"activation": activation, "want": want}
-    assert_close(results(backend, b, h0, **options), results("reference", b, h0, **options), equal_nan=True)
+    found, expected = results(backend, b, h0, **options), results("reference", b, h0, **options)
+    if activation == "clip" and strange != strange:  # torch's gradient at NaN depends on the place in memory; ours is 0
+        found, expected = ({name: y for name, y in these.items() if not name.startswith("d")} for these in (found, expected))
+    assert_close(found, expected, equal_nan=True)
+
+
+@FAST
+@pytest.mark.parametrize("want", ["states", "final"])
+def test_no_gradient_passes_a_state_of_clip_that_is_not_a_number(backend: str, want: str) -> None:
+    b, h0 = torch.full((1, 2, 70), 0.25, dtype=torch.float64), torch.zeros(1, 70, dtype=torch.float64)
+    b[0, 0, 5] = float("nan")  # unit 5 of the first step, unit 4 of the second
+    found = results(backend, b, h0, want, activation="clip")
+    assert found["h_n"].isnan().nonzero().tolist() == [[0, 4]]
+    assert (found["db"][0] == 0).nonzero().tolist() == [[0, 5], [1, 4]]
 
 
 @NATIVE
@@ -839,7 +921,7 @@ def test_gradients_through_ten_thousand_steps_in_float32_are_accurate(backend: s
 
 
 B, H0 = torch.zeros(2, 3, 4), torch.zeros(2, 4)
-TABLE, IDS = torch.zeros(5, 4), torch.zeros(2, 3, dtype=torch.int64)
+TABLE, IDS, RESET = torch.zeros(5, 4), torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3, dtype=torch.bool)
 IMPOSSIBLE: list[tuple[type, type, str, Options]] = [
     (errors.ShapeError, ValueError, r"b must be \[N, T, H\].*\(2, 4\)", {"b": H0, "h0": None}),
     (errors.ShapeError, ValueError, r"b must be \[N, T, H\].*\(4,\)", {"b": B[0, 0], "h0": None}),
@@ -858,7 +940,11 @@ IMPOSSIBLE: list[tuple[type, type, str, Options]] = [
     (errors.DtypeError, ValueError, "permutation must be int.*bool", {"permutation": torch.ones(4, dtype=torch.bool)}),
     (errors.DeviceError, RuntimeError, "h0 must be on cpu.*meta", {"h0": H0.to("meta")}),
     (errors.DeviceError, RuntimeError, "lengths must be on cpu.*meta", {"lengths": torch.tensor([1, 2], device="meta")}),
-    (errors.SettingError, ValueError, "activation.*'gelu'.*relu, tanh", {"activation": "gelu"}),
+    (errors.SettingError, ValueError, "activation.*'gelu'.*relu, tanh, clip", {"activation": "gelu"}),
+    (errors.SettingTypeError, TypeError, "reset must be a tensor; got list", {"reset": [[True] * 3] * 2}),
+    (errors.ShapeError, RuntimeError, r"reset must be \[N, T\] = \(2, 3\); got \(3, 2\)", {"reset": RESET.T}),
+    (errors.DtypeError, ValueError, "reset must be torch.bool; got torch.int64", {"reset": IDS}),
+    (errors.DeviceError, RuntimeError, "reset must be on cpu.*meta", {"reset": RESET.to("meta")}),
     (errors.ShapeError, ValueError, "one unit or more; got H = 0", {"b": B[..., :0], "h0": None}),
     (errors.SettingTypeError, TypeError, "b must be a tensor; got list", {"b": [[[1.0]]], "h0": None}),
     (errors.SettingTypeError, TypeError, "h0 must be a tensor; got list", {"h0": [1.0]}),

@@ -61,9 +61,23 @@ def equation_P(rnn: SRNN | SRNNCell) -> Tensor:
     return P
 
 
-def equations(rnn: SRNN, x: Tensor, hx: Tensor | None = None, lengths: list[int] | None = None) -> tuple[Tensor, Tensor]:
-    """What rnn(x, hx, lengths=lengths) must be for x [N, T, C]: row by row, h_t = sigma(P h_{t-1} + b(x_t)) step by step."""
-    P, sigma, directions = equation_P(rnn), getattr(torch, rnn.activation), 2 if rnn.bidirectional else 1
+SIGMA: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "clip": nn.functional.hardtanh,  # its derivative is 0 at the bounds, where that of Tensor.clamp is 1
+}
+
+
+def equations(
+    rnn: SRNN,
+    x: Tensor,
+    hx: Tensor | None = None,
+    lengths: list[int] | None = None,
+    reset: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """What rnn(x, hx, lengths=lengths, reset=reset) must be for x [N, T, C]: row by row, step by step, by the equation."""
+    P, sigma, directions = equation_P(rnn), SIGMA[rnn.activation], 2 if rnn.bidirectional else 1
+    reset = torch.zeros(x.shape[:2], dtype=torch.bool) if reset is None else reset
     hx = x.new_zeros(rnn.num_layers * directions, len(x), rnn.hidden_size) if hx is None else hx
     output, h_n = x.new_zeros(*x.shape[:2], directions * rnn.hidden_size), torch.zeros_like(hx)
     for n, end in enumerate([x.shape[1]] * len(x) if lengths is None else lengths):
@@ -73,6 +87,8 @@ def equations(rnn: SRNN, x: Tensor, hx: Tensor | None = None, lengths: list[int]
             for d in range(directions):
                 h, b = hx[first + d, n], equation_b(rnn, first + d, inputs)
                 for t in reversed(range(end)) if d else range(end):
+                    if (t + 1 < end and reset[n, t + 1]) if d else reset[n, t]:
+                        h = torch.zeros_like(h)
                     h = states[t, d] = sigma(P @ h + b[t])
                 h_n[first + d, n] = h
             inputs = states.flatten(1)
@@ -104,6 +120,8 @@ SETTINGS = [
     {"mlp": [3, 2, 8]},
     {"activation": "tanh"},
     {"activation": "tanh", "num_layers": 2, "bidirectional": True, "gate": False},
+    {"activation": "clip"},
+    {"activation": "clip", "num_layers": 2, "bidirectional": True},
     {"permutation": "identity"},
     {"permutation": "random"},
     {"permutation": torch.tensor([2, 0, 1, 4, 3]), "num_layers": 2, "bidirectional": True},
@@ -498,6 +516,7 @@ def test_steps_and_chunks_and_the_whole_agree(settings: dict[str, Any]) -> None:
         {"gate": False, "bias": False},
         {"mlp": ()},
         {"activation": "tanh"},
+        {"activation": "clip"},
         {"permutation": "identity"},
         {"permutation": "random"},
     ],
@@ -506,10 +525,173 @@ def test_steps_and_chunks_and_the_whole_agree(settings: dict[str, Any]) -> None:
 def test_the_cell_is_the_equation(settings: dict[str, Any]) -> None:
     cell = SRNNCell(C, H, **{"mlp": (4, 2), "dtype": torch.float64, **settings})
     x, h = numbers(N, C), numbers(N, H)
-    expected = getattr(torch, cell.activation)(h @ equation_P(cell).T + equation_b(cell, 0, x))
+    expected = SIGMA[cell.activation](h @ equation_P(cell).T + equation_b(cell, 0, x))
     assert_same((cell(x, h),), (expected,), [x, h, *cell.parameters()])
     assert_close(cell(x[0], h[0]), expected[0])
     assert_close(cell(x), cell(x, torch.zeros_like(h)))
+
+
+# Resets.
+
+RESET = torch.tensor([[1, 0, 0, 1, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 0, 0], [0, 0, 0, 0, 0, 1]], dtype=torch.bool)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=describe)
+def test_a_layer_with_resets_is_the_equations_of_separate_sequences(
+    settings: dict[str, Any], lengths: list[int] | None
+) -> None:
+    rnn = layer(C, H, **settings)
+    x, hx = numbers(N, T, C), numbers(len(rnn.b), N, H)
+    leaves = [x, hx, *rnn.parameters()]
+    assert_same(rnn(x, hx, lengths=lengths, reset=RESET), equations(rnn, x, hx, lengths, RESET), leaves)
+    h_n = rnn.final_state(x, hx, lengths=lengths, reset=RESET)
+    assert_same((h_n,), equations(rnn, x, hx, lengths, RESET)[1:], leaves)
+
+
+def test_resets_are_taken_in_every_form_of_input() -> None:
+    rnn, hx, lengths = layer(C, H, 2, bidirectional=True), numbers(4, N, H), torch.tensor([4, 1, T, 4])
+    x = numbers(N, T, C)
+    expected, h_n = rnn(x, hx, reset=RESET)
+    time_first = layer(C, H, 2, bidirectional=True, batch_first=False)
+    time_first.load_state_dict(rnn.state_dict())
+    found = time_first(x.transpose(0, 1), hx, reset=RESET.T)
+    assert_close((found[0].transpose(0, 1), found[1]), (expected, h_n))
+    assert_close(rnn(x[0], hx[:, 0], reset=RESET[0]), (expected[0], h_n[:, 0]))
+
+    packed, mask = (pack_padded_sequence(t, lengths, batch_first=True, enforce_sorted=False) for t in (x, RESET))
+    output, h_packed = rnn(packed, hx, reset=mask)
+    assert_close((pad_packed_sequence(output, batch_first=True)[0], h_packed), rnn(x, hx, lengths=lengths, reset=RESET))
+    ids, alphabet = torch.randint(V, (N, T)), numbers(V, C)
+    assert_close(rnn(ids, hx, alphabet=alphabet, reset=RESET), rnn(alphabet[ids], hx, reset=RESET))
+
+
+def test_a_step_with_a_reset_begins_from_zeros() -> None:
+    rnn, x, h = layer(C, H, 2), numbers(N, C), numbers(2, N, H)
+    mask = torch.tensor([True, False, True, False])
+    assert_same((rnn.step(x, h, reset=mask),), (rnn.step(x, h * ~mask[:, None]),), [x, h, *rnn.parameters()])
+    assert_close(rnn.step(x[0], h[:, 0], reset=torch.tensor(True)), rnn.step(x[0]))
+    assert_close(rnn.step(x, h, mask), rnn(x[:, None], h, reset=mask[:, None])[1])
+
+
+def test_resets_work_in_a_compiled_graph_and_in_an_exported_program() -> None:
+    rnn = layer(C, H, bidirectional=True)
+    x, hx = torch.randn(N, T, C).double(), torch.randn(2, N, H).double()
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x, hx, reset: rnn(x, hx, reset=reset), fullgraph=True, backend="aot_eager")
+    assert_close(compiled(x, hx, RESET), rnn(x, hx, reset=RESET))
+    with pytest.raises(Exception, match=r"reset must have the shape \(4, 6\)"):
+        compiled(x, hx, RESET[:, :5])
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = rnn
+
+        def forward(self, x: Tensor, reset: Tensor) -> Any:
+            return self.rnn(x, reset=reset)
+
+    axes = {0: torch.export.Dim("N"), 1: torch.export.Dim("T")}
+    program = torch.export.export(Model(), (x, RESET), dynamic_shapes={"x": axes, "reset": axes}).module()
+    longer, mask = torch.randn(7, 70, C).double(), torch.rand(7, 70) < 0.2
+    assert_close(program(longer, mask), rnn(longer, reset=mask))
+
+
+# One step by one operator.
+
+
+class Operators(TorchDispatchMode):
+    """Notes every operator that runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+needs_native = pytest.mark.skipif(
+    srnn.kernels.auto_backend() != "native", reason="the step is one operator where it is compiled"
+)
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("rows", [1, 16])
+def test_a_step_is_one_operator(rows: int, dtype: torch.dtype) -> None:
+    rnn, cell = SRNN(C, H, dtype=dtype), SRNNCell(C, H, dtype=dtype)
+    x, h = torch.randn(rows, C, dtype=dtype), torch.randn(rows, H, dtype=dtype)
+    for call, args in ((rnn.step, (x, h[None])), (cell, (x, h)), (rnn.step, (x[0], h[:1]))):
+        with torch.no_grad(), Operators() as ran:
+            call(*args)
+        assert ran.names == ["srnn::cell"]
+    with torch.no_grad(), Operators() as ran:
+        rnn(x[None], h[None])
+    assert [name for name in ran.names if name.startswith("srnn")] == ["srnn::cell"]
+    assert not [name for name in ran.names if "mm" in name]
+
+
+@needs_native
+def test_a_layer_step_is_one_operator_for_each_layer() -> None:
+    rnn = SRNN(C, H, 3)
+    with torch.no_grad(), Operators() as ran:
+        rnn.step(torch.randn(N, C), torch.randn(3, N, H))
+    assert [name for name in ran.names if name.startswith("srnn")] == ["srnn::cell"] * 3
+
+
+@pytest.mark.parametrize("batch_first", [False, True], ids=["time first", "batch first"])
+@pytest.mark.parametrize("given_hx", [False, True], ids=["zeros", "hx"])
+def test_a_forward_of_one_step_equals_the_equations_and_shares_no_memory(batch_first: bool, given_hx: bool) -> None:
+    rnn = layer(C, H, batch_first=batch_first)
+    x, hx = numbers(N, 1, C), numbers(1, N, H) if given_hx else None
+    leaves = [x, *([hx] if hx is not None else []), *rnn.parameters()]
+    expected, h_n = equations(rnn, x, hx)
+    expected = expected if batch_first else expected.transpose(0, 1)
+    output, found_h_n = rnn(x if batch_first else x.transpose(0, 1), hx)
+    assert output.is_contiguous()
+    assert_same((output, found_h_n), (expected, h_n), leaves)
+    with torch.no_grad():
+        output += 1
+    assert_close(found_h_n, h_n)
+
+
+def test_a_step_has_second_derivatives() -> None:
+    cell, x, h = SRNNCell(C, H, mlp=(4,), activation="tanh", dtype=torch.float64), numbers(2, C), numbers(2, H)
+    assert torch.autograd.gradcheck(cell, (x, h))
+    assert torch.autograd.gradgradcheck(cell, (x, h))
+    names = [name for name, _ in cell.named_parameters()]
+
+    def of_weights(*weights: Tensor) -> Tensor:
+        return torch.func.functional_call(cell, dict(zip(names, weights, strict=True)), (x, h))
+
+    assert torch.autograd.gradgradcheck(of_weights, tuple(cell.parameters()))
+
+
+def test_a_step_gives_only_the_gradients_that_are_asked_for() -> None:
+    cell, x, h = SRNNCell(C, H, dtype=torch.float64), numbers(2, C).detach(), numbers(2, H).detach()
+    cell.requires_grad_(False)
+    cell.b[0].gate.bias.requires_grad_()
+    cell(x, h).sum().backward()
+    assert [name for name, p in cell.named_parameters() if p.grad is not None] == ["b.0.gate.bias"]
+
+
+def test_hooks_of_the_parts_are_called_in_a_step() -> None:
+    cell, x, h = SRNNCell(C, H, dtype=torch.float64), numbers(2, C), numbers(2, H)
+    expected, called = cell(x, h), []
+    cell.b[0].mlp[1].register_forward_hook(lambda *args: called.append("relu"))
+    cell.b[0].gate.register_forward_hook(lambda *args: called.append("gate"))
+    assert_close(cell(x, h), expected)
+    assert sorted(called) == ["gate", "relu"]
+
+
+def test_many_rows_take_the_products_of_torch() -> None:
+    cell, rows = SRNNCell(C, H), srnn.kernels.CELL_ROWS + 1
+    with torch.no_grad(), Operators() as ran:
+        found = cell(torch.ones(rows, C), torch.ones(rows, H))
+    assert "srnn::cell" not in ran.names
+    assert_close(found[:1], cell(torch.ones(1, C), torch.ones(1, H)))
 
 
 def test_a_cell_and_a_layer_exchange_their_weights() -> None:
@@ -519,7 +701,74 @@ def test_a_cell_and_a_layer_exchange_their_weights() -> None:
     assert_close(cell(x, h), rnn.step(x, h[None])[0])
 
 
+# Start values.
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["constructed", "reset"])
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(SRNN, {}), (SRNN, {"num_layers": 2, "bidirectional": True}), (SRNN, {"mlp": ()}), (SRNNCell, {})],
+    ids=describe,
+)
+def test_gate_init_is_added_to_the_drawn_bias_of_every_gate_and_to_nothing_else(
+    kind: Any, settings: dict[str, Any], again: bool
+) -> None:
+    settings = {"mlp": (4,), **settings}
+
+    def parameters(gate_init: float) -> dict[str, Tensor]:
+        torch.manual_seed(3)
+        module = kind(C, H, dtype=torch.float64, gate_init=gate_init, **settings)
+        if again:
+            torch.manual_seed(3)
+            module.reset_parameters()
+        return dict(module.named_parameters())
+
+    paper, closed = parameters(0.0), parameters(-3)
+    gates = [name for name in paper if name.endswith("gate.bias")]
+    assert len(gates) == settings.get("num_layers", 1) * (2 if settings.get("bidirectional") else 1)
+    for name, value in paper.items():
+        assert_close(closed[name], value - 3 if name in gates else value, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [SRNN, SRNNCell])
+def test_gate_init_none_is_the_default_of_the_library(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srnn.layer.GATE_INIT", -1.5)
+    bias = []
+    for gate_init in (None, -1.5):
+        torch.manual_seed(3)
+        module = kind(C, H, gate_init=gate_init)
+        bias.append(module.b[0].gate.bias)
+        assert module.gate_init is gate_init
+    assert torch.equal(*bias)
+    assert bias[0].max() < -0.5  # nn.Linear draws from -0.58 to 0.58
+    for without in ({"gate": False}, {"bias": False}):
+        kind(C, H, **without)  # has no such bias, and needs none
+
+
 # The place of nn.GRU.
+
+
+def test_arguments_by_position_are_in_the_order_of_torch() -> None:
+    given = (3, 4, 2, True, True, 0.1, True)
+    rnn, gru = SRNN(*given), nn.GRU(*given)
+    names = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
+    assert [getattr(rnn, name) for name in names] == [getattr(gru, name) for name in names] == list(given)
+    x = torch.randn(N, T, 3)
+    assert [value.shape for value in rnn(x)] == [value.shape for value in gru(x)]
+    assert SRNN(3, 4, 1, False).bias is False
+    with pytest.raises(TypeError, match="positional"):
+        SRNN(*given, (8,))  # type: ignore[call-arg]
+
+
+def test_a_cell_takes_the_arguments_of_nn_gru_cell() -> None:
+    cell, gru = SRNNCell(10, 20, False), nn.GRUCell(10, 20, False)
+    assert not cell.bias
+    assert not any(name.endswith("bias") for name, _ in cell.named_parameters())
+    x, h = torch.randn(N, 10), torch.randn(N, 20)
+    assert cell(input=x, hx=h).shape == gru(input=x, hx=h).shape
+    assert torch.equal(cell(input=x, hx=h), cell(x, h))
+    with pytest.raises(TypeError, match="positional"):
+        SRNNCell(10, 20, False, (8,))  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("given_hx", [False, True], ids=["zeros", "hx"])
@@ -656,7 +905,10 @@ def test_a_copy_of_the_layer_computes_the_same(copied: Callable[[SRNN], SRNN]) -
             "3, 5, num_layers=2, bias=False, dropout=0.5, gate=False, activation='tanh', permutation='random'",
         ),
         (SRNN(C, 2, mlp=[8], permutation=torch.tensor([1, 0])), "3, 2, mlp=(8,), permutation='given'"),
+        (SRNN(C, H, gate_init=-3), "3, 5, gate_init=-3.0"),
+        (SRNN(C, H, gate_init=0.0), "3, 5, gate_init=0.0"),
         (SRNNCell(C, H), "3, 5"),
+        (SRNNCell(C, H, gate_init=-2.5), "3, 5, gate_init=-2.5"),
         (SRNNCell(C, H, mlp=(8,), permutation="identity"), "3, 5, mlp=(8,), permutation='identity'"),
     ],
 )
@@ -809,5 +1061,5 @@ def test_the_layer_exports_with_any_batch_and_time() -> None:
 def test_importing_prints_nothing() -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", "import srnn"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
-    assert set(srnn.__all__) == {"SRNN", "SRNNCell", "diagnose", "shuffle_scan"}
+    assert set(srnn.__all__) == {"SRNN", "SRNNCell", "SRNNStack", "diagnose", "shuffle_scan"}
     assert srnn.__version__

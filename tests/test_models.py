@@ -92,6 +92,31 @@ def test_counts_of_srnn_follow_from_its_equations() -> None:
     assert count("reals", base, readout=(9, 8), norm=True) == count("reals", base) - head + 2 * H + affine(H, 9, 8, 4)
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+def test_f_r_scale_scales_the_output_map_of_f_r_and_nothing_else(layers: int) -> None:
+    def parameters(**start: Any) -> dict[str, Tensor]:
+        network = SRNNNetwork(5, num_layers=layers, mlp=(4,), **start)
+        return dict(models.make(toy("reals", True), network, 1, **PLAIN).rnn.named_parameters())
+
+    usual, scaled = parameters(), parameters(f_r_scale=0.25)
+    maps = [f"b.{layer}.linear.{part}" for layer in range(layers) for part in ("weight", "bias")]
+    assert set(maps) < set(usual)
+    for name, value in usual.items():
+        assert torch.equal(scaled[name], value * 0.25 if name in maps else value)
+
+
+def test_gate_init_of_the_network_is_that_of_the_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srnn.layer.GATE_INIT", -2.0)  # another default of the library changes no run
+
+    def layer(**settings: Any) -> Any:
+        torch.manual_seed(3)
+        return SRNNNetwork(5, **settings).layer(3, 10)
+
+    assert layer().gate_init == 0.0
+    torch.testing.assert_close(layer(gate_init=-3.0).b[0].gate.bias, layer().b[0].gate.bias - 3)
+    assert layer(gate=False).b[0].gate is None
+
+
 def outputs_and_gradients(model: Model, output: Tensor) -> list[Tensor]:
     weights = torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output)
     return [output, *torch.autograd.grad((output * weights).sum(), list(model.parameters()))]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from srnn import models
+from srnn import models, records
 from srnn.baselines.torch_nn import GRUNetwork
 from srnn.errors import RecordError, SettingError
 from srnn.models import NETWORKS, SRNNNetwork
@@ -17,9 +17,10 @@ from srnn.recipes import TASKS, from_dict, make_run, network_kind, task_kind
 from srnn.run import Run
 from srnn.tasks.copy import Copy
 from srnn.tasks.pmnist import PMNIST
+from srnn.tasks.speech import Speech
 from srnn.train import train
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES, RESULTS = (Path(__file__).parent.parent / name for name in ("examples", "results"))
 EVERY = [(task, network) for task in TASKS for network in NETWORKS]
 TORCH = ("rnn", "lstm", "gru")
 COPY = {"batch_size": 20, "hidden_size": 128, "steps": 20_000, "epochs": None, "clip": None, "stop_below": None}
@@ -96,6 +97,7 @@ def test_rivals_have_the_settings_of_the_paper(task: str, network: str) -> None:
 
 @pytest.mark.parametrize(("task", "network"), EVERY)
 @pytest.mark.parametrize("recipe", ["paper", "own"])
+@pytest.mark.usefixtures("prose")
 def test_every_network_has_a_recipe_for_every_task(task: str, network: str, recipe: str) -> None:
     run = make_run(task, network, recipe)
     assert (run.task.name, run.network.name, run.recipe) == (task, network, recipe)
@@ -169,7 +171,7 @@ def test_an_end_that_is_given_stands_in_the_place_of_the_recipes() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (("copi", "srnn"), "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech"),
+        (("copi", "srnn"), "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech, text"),
         (("copy", "srn"), "no network is called 'srn'; there are eurnn, exprnn, gru, indrnn, lru, lstm,"),
         (("copy", "srnn", "theirs"), "no recipe is called 'theirs'; there are paper, own, ours"),
     ],
@@ -194,6 +196,10 @@ def test_a_wrong_name_is_answered_with_the_right_ones(call: tuple[str, ...], sai
         ({"hidden_size": 0}, "must be a whole number of at least 1; got 0"),
         ({"readout": (4, 0)}, "must be a whole number of at least 1; got 0"),
         ({"mlp": (0,)}, "srnn: mlp must be widths of at least 1"),
+        ({"gate": False, "gate_init": -2.0}, "srnn: gate_init must be 0.0 where there is no gate; got -2.0"),
+        ({"gate_init": float("inf")}, "gate_init must be a finite number; got inf"),
+        ({"gate_init": True}, "gate_init must be of the kind of 0.0; got True"),
+        ({"f_r_scale": "small"}, "f_r_scale must be of the kind of 1.0; got 'small'"),
         ({"seed": -1}, "seed must be a whole number of at least 0"),
         ({"seed": 2**64}, "seed must be below"),
         ({"dropout": 1.0}, "dropout must be a probability below 1"),
@@ -242,7 +248,9 @@ def test_a_run_has_an_id_of_its_own() -> None:
     runs = [BASE, *(replace(BASE, **{name: value}) for name, value in OTHER.items())]
     networks = [SRNNNetwork(9), SRNNNetwork(num_layers=2), SRNNNetwork(mlp=()), SRNNNetwork(gate=False)]
     networks += [SRNNNetwork(activation="tanh"), SRNNNetwork(permutation="random")]
+    networks += [SRNNNetwork(gate_init=-2.0), SRNNNetwork(f_r_scale=0.1)]
     runs += [*(replace(BASE, network=network) for network in networks), replace(BASE, task=Copy(7))]
+    runs += [replace(BASE, task=Speech()), replace(BASE, task=Speech(scale_targets=True))]
     assert len({run.id for run in runs}) == len(set(runs)) == len(runs)
     for run in runs:
         assert replace(run).id == run.id
@@ -259,6 +267,30 @@ def test_ids_stay_when_settings_are_added() -> None:
         field.name: field.default for field in fields(Run) if field.name not in ("task", "network", "steps")
     }
     assert Run(PMNIST(), SRNNNetwork(128, 1, (32,)), steps=10, **defaults).id == BASE.id
+
+
+@pytest.mark.parametrize(
+    ("names", "defaults"),
+    [(("copy", "srnn"), {"gate_init": 0.0, "f_r_scale": 1.0}), (("speech", "gru"), {"scale_targets": False})],
+)
+def test_an_id_does_not_depend_on_defaults_that_are_given(names: tuple[str, str], defaults: dict[str, Any]) -> None:
+    assert make_run(*names, **defaults).id == make_run(*names).id
+
+
+def test_records_have_the_ids_of_their_runs() -> None:
+    found, faults = records.read_folder(RESULTS)
+    runs = [record for record in found if record["kind"] == "run"]
+    assert not faults
+    assert len(runs) > 250
+    assert [record["id"] for record in runs if from_dict(record["run"]).id != record["id"]] == []
+
+
+@pytest.mark.parametrize(("name", "whole", "real"), [("gate_init", -2, -2.0), ("f_r_scale", 2, 2.0)])
+def test_a_whole_number_and_a_real_one_name_the_same_network(name: str, whole: int, real: float) -> None:
+    given: list[dict[str, Any]] = [{name: whole}, {name: real}]
+    runs = [make_run("copy", "srnn", **one) for one in given]
+    assert runs[0].id == runs[1].id != make_run("copy", "srnn").id
+    assert type(getattr(runs[0].network, name)) is float
 
 
 def test_a_run_is_frozen() -> None:

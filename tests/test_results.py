@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from srnn import lab, records, results
+from srnn import crew, lab, records, report, results
 from srnn.display import number
 from srnn.errors import RecordError
 from srnn.recipes import make_run
@@ -133,6 +133,17 @@ def test_measurements_are_not_runs(folder: Path) -> None:
     assert results.read(folder / "results") == before
 
 
+def test_records_of_a_subfolder_are_for_those_who_name_it(folder: Path) -> None:
+    """Such as results/learning, a study of its own."""
+    into = folder / "results"
+    before = results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), crew.recorded(into)
+    other = recorded(folder / "elsewhere", seed=99)
+    records.collect(into / "learning" / "copy.jsonl", other)
+    (into / "learning" / "broken.jsonl").write_text("half a line\n")
+    assert (results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), crew.recorded(into)) == before
+    assert [record["id"] for record in records.read_all(into / "learning" / "copy.jsonl")] == [other["id"]]
+
+
 def test_every_record_names_a_clean_commit_of_this_repository() -> None:
     """Whoever doubts a number can check its sources out."""
     root = Path(__file__).parent.parent
@@ -143,7 +154,7 @@ def test_every_record_names_a_clean_commit_of_this_repository() -> None:
     if not (root / ".git").exists() or git("rev-parse", "--is-shallow-repository") == "true":
         pytest.skip("these sources have no history, or a part of it")
     history, strangers = set(git("rev-list", "HEAD").split()), []
-    files = sorted((root / "results").glob("*.json*"))
+    files = sorted((root / "results").rglob("*.json*"))
     for record in (json.loads(line) for path in files for line in _objects(path)):
         commits = {record["commit"]["id"], *record.get("commits", ())}
         if record["commit"]["dirty"] is not False or not commits <= history:

@@ -3,6 +3,7 @@
 import math
 import os
 from dataclasses import asdict, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,24 @@ from torch.nn import functional as F
 
 from srnn import data, tasks
 from srnn.data import mnist, speech
-from srnn.errors import SettingError
+from srnn.errors import DataError, SettingError
 from srnn.tasks import Batch, Task, pmnist
 from srnn.tasks.adding import Adding
 from srnn.tasks.copy import Copy
 from srnn.tasks.pmnist import PMNIST, BigPMNIST
 from srnn.tasks.randomlabels import RandomLabels
 from srnn.tasks.speech import Speech
+from srnn.tasks.text import Text
 
 REAL = os.environ.get("SRNN_DATA")
 needs_real_data = pytest.mark.skipif(REAL is None, reason="SRNN_DATA does not name the folder of the real data sets")
 SIZES = {"train": 60, "test": 20}
 LENGTHS = {"train": 67, "val": 5, "test": 9}  # utterances
-EVERY = [Copy(30), Adding(31), PMNIST(), BigPMNIST(), BigPMNIST("wrapped"), RandomLabels(6, 60), Speech(), Speech("echo", True)]
+EVERY = [
+    *(Copy(30), Adding(31), PMNIST(), BigPMNIST(), BigPMNIST("wrapped"), RandomLabels(6, 60)),
+    *(Speech(), Speech("echo", True), Speech(scale_targets=True), Speech("echo", True, scale_targets=True)),
+    Text(length=16),
+]
 FINITE = [task for task in EVERY if type(task).updates_per_epoch is not Task.updates_per_epoch]
 
 
@@ -51,16 +57,26 @@ def fake_speech(folder: Path) -> Any:
     return found
 
 
+@cache
+def fake_text() -> str:
+    """Words of a few letters, and in the last twentieth some of a letter that comes nowhere else."""
+    draws = numpy.random.default_rng(0)
+    words = ["".join(draws.choice(list("abcdé"), size)) for size in draws.integers(1, 8, 900)]
+    return " ".join(words) + " zza" * 20
+
+
 @pytest.fixture
 def real() -> None:
     """For tests that want the real data."""
 
 
 @pytest.fixture(autouse=True)
-def fakes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def fakes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Small data in the place of the files, for all other tests."""
     if "real" not in request.fixturenames:
-        monkeypatch.setattr(data, "find", Path)
+        (tmp_path / "text").mkdir()
+        (tmp_path / "text" / "words.txt").write_bytes(fake_text().encode())
+        monkeypatch.setattr(data, "find", lambda name: tmp_path / name)
         monkeypatch.setattr(mnist, "load", fake_mnist)
         monkeypatch.setattr(speech, "load", fake_speech)
         monkeypatch.setattr(pmnist, "SPLITS", {"train": ("train", 0, 50), "val": ("train", 50, 60), "test": ("test", 0, 20)})
@@ -77,7 +93,9 @@ def task(request: pytest.FixtureRequest) -> Task:
 
 def right(task: Task, batch: Batch) -> Tensor:
     """The output of somebody who knows."""
-    return 100 * F.one_hot(batch.target, 10).float() if task.output_size == 10 else batch.target.clone()
+    if batch.target.dtype == torch.int64:
+        return 100 * F.one_hot(batch.target, task.output_size).float()
+    return (batch.target + 35) / 13 if isinstance(task, Speech) and task.scale_targets else batch.target.clone()
 
 
 # --- laws of the family ---
@@ -99,8 +117,20 @@ def guess(task: Task, batch: Batch) -> Tensor:
     if isinstance(task, Adding):
         return torch.ones_like(batch.target)
     if isinstance(task, Speech):
-        return 13 * batch.input - 35 if task.standardise else batch.input
+        if task.standardise == task.scale_targets:
+            return batch.input
+        return 13 * batch.input - 35 if task.standardise else (batch.input + 35) / 13
+    if isinstance(task, Text):
+        return pair_scores()[batch.input]
     return F.one_hot(torch.full_like(batch.target, 3), 10).float()
+
+
+def pair_scores() -> Tensor:
+    """For each character the logarithms of how often each other follows it in the first 90 % of the text, plus one."""
+    text, characters = fake_text(), sorted(set(fake_text()))
+    train = text[: int(0.9 * len(text))]
+    counts = [[1 + sum(train[k : k + 2] == a + b for k in range(len(train))) for b in characters] for a in characters]
+    return torch.tensor(counts).log()
 
 
 def test_a_guesser_scores_its_line(task: Task) -> None:
@@ -125,16 +155,18 @@ def test_a_batch_is_a_function_of_update_size_and_seed(task: Task) -> None:
 
 def test_sizes_and_types(task: Task) -> None:
     batch, known = task.batch(0, 5, 1), task.symbols or (0 if task.alphabet is None else len(task.alphabet))
-    T = {"copy": 50, "adding": 31, "pmnist": 784, "bigpmnist": 3136, "randomlabels": 36}.get(task.name, batch.input.shape[1])
+    T = {"copy": 50, "adding": 31, "pmnist": 784, "bigpmnist": 3136, "randomlabels": 36, "text": 16}.get(
+        task.name, batch.input.shape[1]
+    )
     assert batch.input.shape == ((5, T) if known else (5, T, task.input_size))
     assert batch.input.dtype == (torch.float32 if not known else torch.int64 if task.symbols else torch.uint8)
     assert not known or 0 <= int(batch.input.min()) <= int(batch.input.max()) < known
     if task.alphabet is not None:
         assert (task.alphabet.shape, task.alphabet.dtype) == ((known, task.input_size), torch.float32)
-    classes = task.output_size == 10
+    classes = task.output_size in (10, task.symbols)
     assert batch.target.dtype == (torch.int64 if classes else torch.float32)
     assert batch.target.shape == (5, *((T,) if task.every_step else ()), *(() if classes else (task.output_size,)))
-    assert task.weight(batch) == (5 if batch.lengths is None else batch.lengths.sum())
+    assert task.weight(batch) == (5 * T if isinstance(task, Text) else 5 if batch.lengths is None else batch.lengths.sum())
     assert {part.device.type for part in vars(batch.to(torch.device("meta"))).values() if part is not None} == {"meta"}
 
 
@@ -169,6 +201,7 @@ BAD = [
     *((RandomLabels, {"crop": crop}, f"1 to 28; got {crop}") for crop in (0, 29)),
     *((RandomLabels, {"samples": samples}, f"1 to 60000; got {samples}") for samples in (0, 60_001)),
     (Speech, {"direction": "forward"}, "'forward'; there are predict, echo"),
+    *((Text, {"length": length}, f"text: length must be at least 1; got {length}") for length in (0, -5)),
     (BigPMNIST, {"pixels": "grey"}, "'grey'; there are raw, wrapped"),
 ]
 
@@ -325,6 +358,19 @@ def test_the_loss_is_the_mean_over_all_valid_frames_and_bins() -> None:
 
 
 @pytest.mark.parametrize("direction", ["predict", "echo"])
+def test_scaled_targets_are_scored_in_decibels(direction: str) -> None:
+    plain, scaled = Speech(direction), Speech(direction, scale_targets=True)
+    (batch,), (other,) = plain.batches("test", 100), scaled.batches("test", 100)
+    assert torch.equal(batch.target, other.target)
+    assert torch.equal(batch.input, other.input)
+    output = torch.randn_like(batch.target)
+    for measure in ("loss", "score"):
+        expected = getattr(plain, measure)(13 * output - 35, batch)
+        torch.testing.assert_close(getattr(scaled, measure)(output, batch), expected)
+    assert (scaled.lines, scaled.guesser) == (plain.lines, plain.guesser)
+
+
+@pytest.mark.parametrize("direction", ["predict", "echo"])
 def test_the_lines_of_speech_equal_a_slow_computation(direction: str) -> None:
     def pairs(split: str) -> tuple[Any, Any]:
         frames, offsets = fake_speech(Path())[split]
@@ -358,3 +404,83 @@ def test_real_speech_is_worse_guessed_by_repeating_than_by_a_linear_map(
     monkeypatch.setenv("SRNN_CACHE", str(tmp_path))
     task = Speech(corpus="timit-sample")
     assert task.lines["linear"] < task.guesser < 100
+
+
+# --- text ---
+
+
+def spelled(ids: Tensor) -> str:
+    characters = sorted(set(fake_text()))
+    return "".join(characters[k] for k in ids.flatten().tolist())
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+@pytest.mark.parametrize("length", [1, 7, 16, 100])
+def test_each_character_of_the_file_is_in_one_split_and_predicted_once(length: int, size: int) -> None:
+    task, parts = Text(length=length), []
+    for split in task.splits:
+        batches = list(task.batches(split, size))
+        assert all(torch.equal(batch.input[:, 1:], batch.target[:, :-1]) for batch in batches)
+        assert {len(batch.target) for batch in batches[:-2]} <= {size}
+        assert all(batch.target.shape[1] == length for batch in batches[:-1])
+        first, rest = batches[0].input[0, 0], [spelled(batch.target) for batch in batches]
+        parts.append(spelled(first) + "".join(rest))
+    assert task.splits == ("train", "val", "test")
+    assert "".join(parts) == fake_text()
+    assert [round(20 * len(part) / len(fake_text()), 1) for part in parts] == [18, 1, 1]
+
+
+def test_training_windows_are_from_the_first_part_and_reach_all_of_it() -> None:
+    task = Text(length=16)
+    train = fake_text()[: int(0.9 * len(fake_text()))]
+    batch = task.batch(0, 60_000, 1)
+    assert torch.equal(batch.input[:, 1:], batch.target[:, :-1])
+    text = spelled(torch.cat([batch.input, batch.target[:, -1:]], dim=1))
+    assert {text[k : k + 17] for k in range(0, len(text), 17)} == {train[k : k + 17] for k in range(len(train) - 16)}
+
+
+def test_the_score_of_text_is_in_bits() -> None:
+    task = Text(length=16)
+    batch = task.batch(0, 5, 1)
+    assert task.symbols == task.output_size == len(set(fake_text())) == 7
+    for measure in (task.loss, task.score):
+        assert measure(torch.zeros(5, 16, 7), batch).item() == pytest.approx(math.log2(7))
+
+
+def test_a_file_may_be_named_in_the_place_of_the_data_set(tmp_path: Path) -> None:
+    path = tmp_path / "other.txt"
+    path.write_text("01" * 200)
+    task, usual = Text(str(path), length=4), Text(length=4)
+    assert (task.symbols, task.data_set, usual.data_set) == (2, None, "text")
+    assert task.data_digest == Text(str(path)).data_digest != usual.data_digest
+    path.write_text("01" * 300)
+    assert Text(str(path)).data_digest != task.data_digest
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"\xff" * 1000, "is not UTF-8 text"),
+        (b"a" * 359, "has 359 characters; windows of 16 need at least 360"),
+    ],
+)
+def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "bad.txt"
+    if content is not None:
+        path.write_bytes(content)
+    for ask in (lambda task: task.symbols, lambda task: task.guesser, lambda task: task.batch(0, 1, 1)):
+        with pytest.raises(DataError, match=rf"bad\.txt {said}") as caught:
+            ask(Text(str(path), length=16))
+        assert "\n" not in str(caught.value)
+    if content is None:
+        with pytest.raises(DataError, match=rf"bad\.txt {said}"):
+            _ = Text(str(path)).data_digest
+
+
+def test_the_shortest_file_has_a_window_in_each_split(tmp_path: Path) -> None:
+    path = tmp_path / "short.txt"
+    path.write_bytes(b"ab" * 180)
+    task = Text(str(path), length=16)
+    assert [sum(task.weight(batch) for batch in task.batches(split, 8)) for split in task.splits] == [323, 17, 17]
+    assert task.batch(0, 3, 1).input.shape == (3, 16)

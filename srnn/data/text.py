@@ -17,12 +17,18 @@ def locate(folder: Path) -> Path | None:
     return next((path for path in sorted(folder.glob("*.txt")) if path.name.lower() not in IGNORED), None)
 
 
+def read(path: Path) -> bytes:
+    """Return the content of a file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+
+
 def load(path: Path) -> tuple[str, NDArray[numpy.int64]]:
     """Return the distinct characters of a file in sorted order, and the file as indices into them."""
     try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+        text = read(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); convert it first") from None
     codes = numpy.frombuffer(text.encode("utf-32-le"), dtype=numpy.uint32)

@@ -7,7 +7,7 @@ auto        native on a CPU where it was built, torch elsewhere; $SRNN_BACKEND m
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,10 +26,10 @@ from srnn.errors import (
     one_of,
 )
 from srnn.kernels import fallback, flops, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
+from srnn.kernels.reference import ACTIVATIONS
 
 __all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
 
-ACTIVATIONS = ("relu", "tanh")
 BACKENDS = ("auto", "native", "reference", "torch")
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
@@ -45,6 +45,7 @@ def shuffle_scan(
     ids: Tensor | None = None,
     permutation: Tensor | None = None,
     lengths: Tensor | None = None,
+    reset: Tensor | None = None,
     reverse: bool = False,
     activation: str = "relu",
     final: bool = False,
@@ -55,18 +56,17 @@ def shuffle_scan(
     b [N, T, H], or a table [V, H] together with ids [N, T] (uint8, int32 or int64): then b_t is the row ids[n, t].
     h0 [N, H], zeros when None. permutation [H]: (P h)_i = h_{permutation[i]}; None is the shift, (P h)_i = h_{i+1}.
     lengths [N]: states from a row's length on are 0 and carry no gradient. reverse: each row runs from its last valid step to
-    its first. `final` with ReLU keeps one integer per unit for the derivative, and nothing that grows with T.
+    its first. reset [N, T] of booleans: True at t means that a new sequence begins there, so no state crosses the border
+    between t - 1 and t in either direction; at t = 0 it discards h0. Resets from a row's length on are ignored.
+    `final` with ReLU or clip keeps one integer per unit for the derivative, and nothing that grows with T.
     """
     _check_rank(b, ids)
     if h0 is None:
         h0 = b.new_zeros(b.shape[0] if ids is None else ids.shape[0], b.shape[-1])
+    sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reset": reset}
     if final:
-        return scan_final(
-            b, h0, ids=ids, permutation=permutation, lengths=lengths, reverse=reverse, activation=activation, backend=backend
-        )
-    return scan_states(
-        b, h0, ids=ids, permutation=permutation, lengths=lengths, reverse=reverse, activation=activation, backend=backend
-    )[0]
+        return scan_final(b, h0, **sequence, reverse=reverse, activation=activation, backend=backend)
+    return scan_states(b, h0, **sequence, reverse=reverse, activation=activation, backend=backend)[0]
 
 
 def scan_states(
@@ -76,17 +76,18 @@ def scan_states(
     ids: Tensor | None = None,
     permutation: Tensor | None = None,
     lengths: Tensor | None = None,
+    reset: Tensor | None = None,
     reverse: bool = False,
     activation: str = "relu",
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """All states [N, T, H] and the state after each row's last step [N, H], both differentiable."""
     namespace = _namespace(backend, b)
-    _check(b, h0, ids, permutation, lengths, activation)
+    _check(b, h0, ids, permutation, lengths, reset, activation)
     if namespace is None:
         _check_values(b, ids, permutation, lengths)
-        return reference.shuffle_scan(b, h0, ids, permutation, lengths, reverse, activation)
-    output, h_n, _ = _call(namespace.shuffle_scan, b, h0, ids, permutation, lengths, reverse, activation)
+        return reference.shuffle_scan(b, h0, ids, permutation, lengths, reset, reverse, activation)
+    output, h_n, _ = _call(namespace.shuffle_scan, b, h0, ids, permutation, lengths, reset, reverse, activation)
     return output, h_n
 
 
@@ -97,18 +98,18 @@ def scan_final(
     ids: Tensor | None = None,
     permutation: Tensor | None = None,
     lengths: Tensor | None = None,
+    reset: Tensor | None = None,
     reverse: bool = False,
     activation: str = "relu",
     backend: str = "auto",
 ) -> Tensor:
-    """The state after each row's last step [N, H]; for ReLU without ever holding the states."""
+    """The state after each row's last step [N, H]; for ReLU and clip without ever holding the states."""
     namespace = _namespace(backend, b)
-    if namespace is None or activation != "relu":
-        return scan_states(
-            b, h0, ids=ids, permutation=permutation, lengths=lengths, reverse=reverse, activation=activation, backend=backend
-        )[1]
-    _check(b, h0, ids, permutation, lengths, activation)
-    h_n: Tensor = _call(namespace.shuffle_scan_final, b, h0, ids, permutation, lengths, reverse)[0]
+    if namespace is None or activation == "tanh":
+        sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reset": reset}
+        return scan_states(b, h0, **sequence, reverse=reverse, activation=activation, backend=backend)[1]
+    _check(b, h0, ids, permutation, lengths, reset, activation)
+    h_n: Tensor = _call(namespace.shuffle_scan_final, b, h0, ids, permutation, lengths, reset, reverse, activation)[0]
     return h_n
 
 
@@ -123,6 +124,7 @@ def gated_scan(
     *,
     permutation: Tensor | None = None,
     lengths: Tensor | None = None,
+    reset: Tensor | None = None,
     reverse: bool = False,
     activation: str = "relu",
     final: bool = False,
@@ -135,17 +137,45 @@ def gated_scan(
     """
     namespace = _namespace(backend, z)
     inputs = (z, weight, bias, x, gate_weight, gate_bias)
-    _check_gated(*inputs, h0, lengths, permutation, activation)
-    sequence = (permutation, lengths, reverse)
+    _check_gated(*inputs, h0, permutation, lengths, reset, activation)
+    sequence = (permutation, lengths, reset, reverse, activation)
     if namespace is None:
         b = fallback.input_drive(*inputs)
         _check_values(b, None, permutation, lengths)
-        output, h_n = reference.shuffle_scan(b, h0, None, *sequence, activation)
+        output, h_n = reference.shuffle_scan(b, h0, None, *sequence)
         return None if final else output, h_n
-    if final and activation == "relu":
+    if final and activation != "tanh":
         return None, _call(namespace.gated_scan_final, *inputs, h0, *sequence)[0]
-    output, h_n, _ = _call(namespace.gated_scan, *inputs, h0, *sequence, activation)
+    output, h_n, _ = _call(namespace.gated_scan, *inputs, h0, *sequence)
     return None if final else output, h_n
+
+
+CELL_ROWS = 32  # up to so many sequences the compiled step is faster than torch's matrix products, one thread or two
+
+
+def takes_cell(x: Tensor) -> bool:
+    """Whether `cell` runs for this input: on a CPU, compiled, for a few rows, outside of transforms and compiled graphs."""
+    return (
+        NATIVE_ERROR is None
+        and DEFAULT in ("auto", "native")
+        and not torch.compiler.is_compiling()
+        and x.dtype in (torch.float32, torch.float64)
+        and x.is_cpu
+        and x.numel() <= CELL_ROWS * x.shape[-1]
+        and not ops.is_transformed()
+    )
+
+
+def cell(
+    x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Tensor | None, gate: bool, bias: bool, activation: str
+) -> Tensor:
+    """One step h' = sigma(P h + b(x)) by one operator; `maps` are the weights (and biases) of f_r's maps and the gate's.
+
+    x [..., C], h and the result [..., H]. See `takes_cell` for where it can be called.
+    """
+    if torch.is_grad_enabled() and (x.requires_grad or h.requires_grad or any(m.requires_grad for m in maps)):
+        return ops.Cell.apply(x, h, permutation, gate, bias, activation, *maps)
+    return torch.ops.srnn.cell.default(x, h, maps, permutation, gate, bias, activation)
 
 
 def auto_backend() -> str:
@@ -204,15 +234,20 @@ def _check_rank(b: Tensor, ids: Tensor | None) -> None:
 
 
 def _check(
-    b: Tensor, h0: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None, activation: str
+    b: Tensor,
+    h0: Tensor,
+    ids: Tensor | None,
+    permutation: Tensor | None,
+    lengths: Tensor | None,
+    reset: Tensor | None,
+    activation: str,
 ) -> None:
     _check_rank(b, ids)
-    _check_tensors(h0=h0, permutation=permutation, lengths=lengths)
+    _check_tensors(h0=h0, permutation=permutation, lengths=lengths, reset=reset)
     if ids is not None and ids.dtype not in check.SYMBOLS:
         raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
-    N, _, H = ops.shape(b, ids)
-    _check_sequence(N, H, b, h0, permutation, lengths, activation)
-    _check_devices(b, h0=h0, ids=ids, permutation=permutation, lengths=lengths)
+    _check_sequence(*ops.shape(b, ids), b, h0, permutation, lengths, reset, activation)
+    _check_devices(b, h0=h0, ids=ids, permutation=permutation, lengths=lengths, reset=reset)
 
 
 def _check_gated(
@@ -223,8 +258,9 @@ def _check_gated(
     gate_weight: Tensor | None,
     gate_bias: Tensor | None,
     h0: Tensor,
-    lengths: Tensor | None,
     permutation: Tensor | None,
+    lengths: Tensor | None,
+    reset: Tensor | None,
     activation: str,
 ) -> None:
     if z.dim() != 3 or x.dim() != 3 or z.shape[:2] != x.shape[:2]:
@@ -239,13 +275,21 @@ def _check_gated(
             raise DtypeError(f"{name} must have z's dtype, {z.dtype}; got {tensor.dtype}")
     if x.dtype != z.dtype:
         raise DtypeError(f"x must have z's dtype, {z.dtype}; got {x.dtype}")
-    _check_sequence(z.shape[0], H, z, h0, permutation, lengths, activation)
-    _check_devices(z, weight=weight, bias=bias, x=x, gate_weight=gate_weight, gate_bias=gate_bias, h0=h0, lengths=lengths)
-    _check_devices(z, permutation=permutation)
+    _check_sequence(z.shape[0], z.shape[1], H, z, h0, permutation, lengths, reset, activation)
+    _check_devices(z, weight=weight, bias=bias, x=x, gate_weight=gate_weight, gate_bias=gate_bias, h0=h0)
+    _check_devices(z, permutation=permutation, lengths=lengths, reset=reset)
 
 
 def _check_sequence(
-    N: int, H: int, b: Tensor, h0: Tensor, permutation: Tensor | None, lengths: Tensor | None, activation: str
+    N: int,
+    T: int,
+    H: int,
+    b: Tensor,
+    h0: Tensor,
+    permutation: Tensor | None,
+    lengths: Tensor | None,
+    reset: Tensor | None,
+    activation: str,
 ) -> None:
     if activation not in ACTIVATIONS:
         raise one_of("activation", activation, ACTIVATIONS)
@@ -264,6 +308,10 @@ def _check_sequence(
             raise ShapeError(f"{name} must have shape ({size},); got {tuple(tensor.shape)}")
         if tensor.dtype not in (torch.int32, torch.int64):
             raise DtypeError(f"{name} must be int32 or int64; got {tensor.dtype}")
+    if reset is not None and tuple(reset.shape) != (N, T):
+        raise ShapeError(f"reset must be [N, T] = ({N}, {T}); got {tuple(reset.shape)}")
+    if reset is not None and reset.dtype != torch.bool:
+        raise DtypeError(f"reset must be torch.bool; got {reset.dtype}")
 
 
 def _check_tensors(**given: object) -> None:

@@ -1,4 +1,4 @@
-"""The operators of `shuffle_scan` in plain PyTorch operations: any device, and for ReLU no loop over time.
+"""The operators of `shuffle_scan` in plain PyTorch operations: any device, and no loop over time but for tanh.
 
 Follow a unit along its orbit under P and it is alone: u_t = relu(u_{t-1} + c_t), where c_t is the entry of b_t at the unit's
 place. With S_t = c_1 + ... + c_t this has a closed form, and so has its derivative, a running sum that starts again from 0
@@ -7,13 +7,16 @@ wherever the state was zero:
     u_t = S_t + max(u_0, -S_1, ..., -S_t)
     s_t = S_t + (s_0 if the state was never zero, else -S_z),   S now of v, z the last step at which the state was zero
 
-Both are differences of running sums, which lose digits as S grows. So time is cut into chunks: inside a chunk the closed form,
+With clip, or where a reset cuts the sequence, the first has none; but maps u -> min(max(u + s, l), m) compose to maps of the
+same form, so log2 of a chunk's length rounds of composition give every state.
+
+All are differences of running sums, which lose digits as S grows. So time is cut into chunks: inside a chunk the closed form,
 from chunk to chunk the state itself. The closed form is for finite values: where the loop keeps an infinity, S - S makes a NaN.
 
 Autograd sees nothing of this file: `ops.py` says which operator is whose derivative, and what `kept` holds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,52 +24,80 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srnn.errors import LengthError, SettingError, SymbolError
+from srnn.kernels.reference import ACTIVATIONS
 
 CHUNK = 64  # steps; longer chunks mean fewer calls, more memory and larger running sums
+BOUNDS = {"relu": (0.0, torch.inf), "clip": (-1.0, 1.0)}  # sigma keeps a state within them; at a bound its derivative is 0
 
 Maybe = Tensor | None
 Store = Callable[[Tensor, Tensor], None]  # takes steps [L] and what every unit was before and in them [N, L + 1, H]
 
 
 def shuffle_scan(
-    b: Tensor, h0: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reverse: bool, activation: str
+    b: Tensor,
+    h0: Tensor,
+    ids: Maybe,
+    permutation: Maybe,
+    lengths: Maybe,
+    reset: Maybe,
+    reverse: bool,
+    activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    walk = _Walk(b, ids, permutation, lengths, reverse)
-    relu = activation == "relu"
+    walk = _Walk(b, ids, permutation, lengths, reset, reverse)
+    has_bits = activation != "tanh"
     output, h = b.new_empty(walk.shape), h0.to(_wide(b))
-    kept = b.new_empty((*walk.shape[:2], (b.shape[-1] + 63) // 64 * 8) if relu else 0, dtype=torch.uint8)
+    kept = b.new_empty((*walk.shape[:2], (b.shape[-1] + 63) // 64 * 8) if has_bits else 0, dtype=torch.uint8)
     for steps in walk.chunks():
-        c = walk.read(b, ids, steps)
-        u = _climb(c, h) if relu else _loop(c, h)
+        u = _states(walk.read(b, ids, steps), h, walk.cut(steps), activation)
         states = walk.settle(u, steps)
         walk.write(output, None, steps, states)
-        if relu:
-            walk.write(kept, None, steps, _pack(~(states <= 0)))
+        if has_bits:
+            walk.write(kept, None, steps, _pack(~_is_flat(states, activation)))
         h = walk.leave(u, steps)
     return output, h.to(b.dtype, copy=True), kept
 
 
 def shuffle_scan_final(
-    b: Tensor, h0: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reverse: bool
+    b: Tensor,
+    h0: Tensor,
+    ids: Maybe,
+    permutation: Maybe,
+    lengths: Maybe,
+    reset: Maybe,
+    reverse: bool,
+    activation: str,
 ) -> tuple[Tensor, Tensor]:
-    walk = _Walk(b, ids, permutation, lengths, reverse)
+    if activation == "tanh":
+        raise SettingError("the derivative of tanh needs all states; the final form takes relu or clip")
+    walk = _Walk(b, ids, permutation, lengths, reset, reverse)
     h, zero = h0.to(_wide(b)), torch.zeros_like(h0, dtype=torch.int32)
     for steps in walk.chunks():
-        u = _climb(walk.read(b, ids, steps), h)
-        zeros = torch.where(u[:, 1:] <= 0, steps.int()[:, None], 0)
+        cut = walk.cut(steps)
+        u = _states(walk.read(b, ids, steps), h, cut, activation)
+        zeros = torch.where(_is_flat(u[:, 1:], activation), steps.int()[:, None], 0)
+        if cut is not None:
+            zeros = zeros.maximum(torch.where(cut, steps.int()[:, None] - 1, 0))
         zero = walk.leave(torch.cat([zero[:, None], zeros], 1).cummax(1).values, steps)
         h = walk.leave(u, steps)
     return h.to(b.dtype, copy=True), zero
 
 
 def shuffle_scan_backward(
-    grad: Maybe, grad_n: Tensor, kept: Tensor, like: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reverse: bool
+    grad: Maybe,
+    grad_n: Tensor,
+    kept: Tensor,
+    like: Tensor,
+    ids: Maybe,
+    permutation: Maybe,
+    lengths: Maybe,
+    reset: Maybe,
+    reverse: bool,
 ) -> tuple[Tensor, Tensor]:
     """d_t = sigma'_t (g_t + P^T d_{t+1}) is the tangent's recursion with time reversed and P^T for P.
 
     It starts from P g_n, which its first step turns into g_n, and ends with d_1, still to be turned: dh_0 = P^T d_1.
     """
-    walk = _Walk(like, ids, permutation, lengths, reverse, adjoint=True)
+    walk = _Walk(like, ids, permutation, lengths, reset, reverse, adjoint=True)
     db = like.new_empty(like.shape) if ids is None else like.new_zeros(like.shape, dtype=_wide(like))
 
     def store(steps: Tensor, d: Tensor) -> None:
@@ -78,13 +109,15 @@ def shuffle_scan_backward(
     else:
         grad = grad_n.new_zeros(()).expand(walk.shape) if grad is None else grad
         d_1 = _derivative(grad, None, start, kept, walk, store)
+    if reset is not None and not reverse and walk.shape[1]:  # a reset at the first step discards h0
+        d_1 = d_1.masked_fill(reset[:, :1] & (walk.ends > 0), 0)
     return db.to(like.dtype), d_1[:, walk.source].to(grad_n.dtype)
 
 
 def shuffle_scan_tangent(
-    v: Tensor, v0: Tensor, kept: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reverse: bool
+    v: Tensor, v0: Tensor, kept: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool
 ) -> tuple[Tensor, Tensor]:
-    walk = _Walk(v, ids, permutation, lengths, reverse)
+    walk = _Walk(v, ids, permutation, lengths, reset, reverse)
     final = kept.dtype == torch.int32
     states = v.new_empty(0 if final else walk.shape)
 
@@ -156,12 +189,13 @@ def gated_scan_backward(
     gate_bias: Maybe,
     permutation: Maybe,
     lengths: Maybe,
+    reset: Maybe,
     reverse: bool,
     needs: list[bool],
 ) -> tuple[Tensor, ...]:
     """With b = f * a and a = sigmoid(e): df = db * a, de = db * f * a * (1 - a)."""
     like = z.new_empty((), dtype=_wide(z)).expand(*z.shape[:2], len(weight))
-    df, dh0 = shuffle_scan_backward(grad, grad_n, kept, like, None, permutation, lengths, reverse)
+    df, dh0 = shuffle_scan_backward(grad, grad_n, kept, like, None, permutation, lengths, reset, reverse)
     f_inputs, e_inputs = _widen(z, weight, bias), _widen(x, gate_weight, gate_bias)
     gate_grads: tuple[Maybe, ...] = (None, None, None)
     with _dtype_as_given(z):
@@ -182,17 +216,39 @@ def _linear_backward(
     return dx, dweight, d.sum((0, 1)) if needs_weight and bias is not None else None
 
 
+def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
+    """h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps`: weights and biases of f_r, then the gate's."""
+    each = list(zip(maps[::2], maps[1::2], strict=True)) if bias else [(weight, None) for weight in maps]
+    last = len(each) - 1 - gate
+    b = x
+    for linear in each[:last]:
+        b = F.linear(b, *linear).relu()
+    b = F.linear(b, *each[last])
+    if gate:
+        b = b * F.linear(x, *each[-1]).sigmoid()
+    return ACTIVATIONS[activation]((h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)) + b)
+
+
 class _Walk:
     """In which order the steps of each row are taken, and where the units are meanwhile; raises for values out of range.
 
     times [N, T]: the place in time of the s-th step taken; after a row's end, the step itself, so that no place is left out.
     ahead, back [CHUNK + 1, H]: k steps into a chunk, the unit that entered it at place j is at ahead[k, j], and the unit at
     place i entered it at back[k, i]. Every chunk names the units anew, by the places where they enter it.
+    cuts [N, T]: whether the state is cleared before the s-th step taken; None without resets.
     The adjoint walk takes the steps in the opposite order, with P^T for P.
     """
 
     def __init__(
-        self, b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reverse: bool, *, adjoint: bool = False
+        self,
+        b: Tensor,
+        ids: Maybe,
+        permutation: Maybe,
+        lengths: Maybe,
+        reset: Maybe,
+        reverse: bool,
+        *,
+        adjoint: bool = False,
     ) -> None:
         check_values(b, ids, permutation, lengths)
         N, T = b.shape[:2] if ids is None else ids.shape
@@ -206,11 +262,20 @@ class _Walk:
         self.rows, order = torch.arange(N, device=b.device)[:, None], torch.arange(T, device=b.device).expand(N, T)
         self.ends = torch.full_like(self.rows, T) if lengths is None else lengths.long()[:, None]
         self.times = torch.where(order < self.ends, self.ends - 1 - order, order) if reverse else order
+        self.cuts = None
+        if reset is not None and T:  # the border that a step crosses is before it in time, or behind it going back
+            crossed = reset.gather(1, (self.times + reverse).clamp(max=T - 1))
+            crosses = order > 0 if reverse or adjoint else order >= 0  # the first step takes what it is given
+            self.cuts = crossed & crosses & (order < self.ends)
 
     def chunks(self) -> Iterator[Tensor]:
         """The steps in the order in which they are taken, counted from 1."""
         for s in range(0, self.shape[1], CHUNK):
             yield torch.arange(s + 1, min(s + CHUNK, self.shape[1]) + 1, device=self.rows.device)
+
+    def cut(self, steps: Tensor) -> Maybe:
+        """Whether the state is cleared before each of these steps [N, L, 1]; None where it never is."""
+        return None if self.cuts is None else self.cuts[:, steps - 1, None]
 
     def read(self, b: Tensor, ids: Maybe, steps: Tensor) -> Tensor:
         """What each unit meets in these steps [N, L, H], from a sequence b [N, T, H] or a table b [V, H]."""
@@ -238,6 +303,33 @@ class _Walk:
         return u[self.rows, taken, self.back[taken[:, 0]]]
 
 
+def _states(c: Tensor, start: Tensor, cut: Maybe, activation: str) -> Tensor:
+    """Every unit before and in a chunk [N, L + 1, H]: u_t = sigma(u_{t-1} + c_t), from 0 where it is cut."""
+    if activation == "tanh":
+        return _loop(c, start, None, cut)
+    low, high = BOUNDS[activation]
+    return _climb(c, start) if activation == "relu" and cut is None else _compose(c, start, cut, low, high)
+
+
+def _is_flat(h: Tensor, activation: str) -> Tensor:
+    """Where the derivative of ReLU or clip is 0. A NaN lets a gradient pass with ReLU, as in torch, and not with clip."""
+    return h <= 0 if activation == "relu" else ~(h.abs() < 1)
+
+
+def _compose(c: Tensor, start: Tensor, cut: Maybe, low: float, high: float) -> Tensor:
+    """u_t = clamp(u_{t-1} + c_t, low, high): the maps of 1, 2, 4, ... steps, each clamp(u + shift, lowest, highest)."""
+    shift, lowest, highest = c, torch.full_like(c, low), torch.full_like(c, high)
+    if cut is not None:  # such a step gives the same whatever came before
+        lowest, highest = (torch.where(cut, c.clamp(low, high), bound) for bound in (lowest, highest))
+    for k in (2**n for n in range((c.shape[1] - 1).bit_length())):
+        later = shift[:, k:], lowest[:, k:], highest[:, k:]
+        lowest, highest = (
+            torch.cat([bound[:, :k], (bound[:, :-k] + later[0]).clamp(*later[1:])], 1) for bound in (lowest, highest)
+        )
+        shift = torch.cat([shift[:, :k], shift[:, :-k] + later[0]], 1)
+    return torch.cat([start[:, None], (start[:, None] + shift).clamp(lowest, highest)], 1)
+
+
 def _climb(c: Tensor, start: Tensor, zero: Maybe = None) -> Tensor:
     """The closed forms, [N, L + 1, H] beginning with `start`; the second where `zero` says which step was the last zero."""
     S = F.pad(c.cumsum(1), (0, 0, 1, 0))
@@ -245,20 +337,23 @@ def _climb(c: Tensor, start: Tensor, zero: Maybe = None) -> Tensor:
     return S + (bases.cummax(1).values if zero is None else bases.gather(1, zero))
 
 
-def _loop(c: Tensor, start: Tensor, slopes: Maybe = None) -> Tensor:
+def _loop(c: Tensor, start: Tensor, slopes: Maybe, cut: Maybe) -> Tensor:
     """The same for tanh, one step after the other; the derivative where its slopes are given."""
     u = [start]
     for k, c_t in enumerate(c.unbind(1)):
-        u.append((u[-1] + c_t).tanh() if slopes is None else (u[-1] + c_t) * slopes[:, k])
+        before = u[-1] if cut is None else u[-1].masked_fill(cut[:, k], 0)
+        u.append((before + c_t).tanh() if slopes is None else (before + c_t) * slopes[:, k])
     return torch.stack(u, 1)
 
 
 def _derivative(v: Tensor, ids: Maybe, s: Tensor, kept: Tensor, walk: _Walk, store: Store) -> Tensor:
     """s_t = sigma'_t (P s_{t-1} + v_t), from s_0 = s; returns the last."""
     for steps in walk.chunks():
-        L, c = len(steps), walk.read(v, ids, steps)
+        L, c, cut = len(steps), walk.read(v, ids, steps), walk.cut(steps)
+        if cut is not None:
+            s = s.masked_fill(cut[:, 0], 0)
         if kept.is_floating_point():
-            u = _loop(c, s, 1 - walk.read(kept, None, steps) ** 2)
+            u = _loop(c, s, 1 - walk.read(kept, None, steps) ** 2, cut)
         elif kept.dtype == torch.int32:  # only the last state is asked for: before its last zero anything may stand
             u = _climb(c, s, (kept - steps[0] + 1).clamp(0, L).long()[:, None].expand(-1, L + 1, -1))
             kept = walk.leave(kept[:, None].expand(-1, L + 1, -1), steps)
@@ -266,7 +361,8 @@ def _derivative(v: Tensor, ids: Maybe, s: Tensor, kept: Tensor, walk: _Walk, sto
             positive = _unpack(kept[walk.rows, walk.times[:, steps - 1]])
             positive = positive.gather(2, walk.ahead[1 : L + 1].expand(len(s), -1, -1))
             k = torch.arange(1, L + 1, device=s.device)[:, None]
-            u = _climb(c, s, F.pad(torch.where(positive, 0, k).cummax(1).values, (0, 0, 1, 0)))
+            zero = torch.where(positive, 0, k) if cut is None else torch.where(positive, torch.where(cut, k - 1, 0), k)
+            u = _climb(c, s, F.pad(zero.cummax(1).values, (0, 0, 1, 0)))
         store(steps, u)
         s = walk.leave(u, steps)
     return s

@@ -4,15 +4,16 @@ Every operator exists twice. In the namespace `srnn` the compiled library (CPU) 
 is there; in `srnn_torch` the plain code always runs, which is what `backend="torch"` asks for.
 
     shuffle_scan            all states; keeps one bit per unit and step (tanh: the states) for the derivative
-    shuffle_scan_final      last state only, ReLU; keeps one integer per unit, the last step at which it was zero
+    shuffle_scan_final      last state only, not for tanh; keeps one integer per unit, the last step whose derivative is 0
+                            (ReLU: at zero, clip: at a bound; before a reset at step k, k - 1)
     shuffle_scan_backward   both derivatives: d_t = sigma'_t (g_t + P^T d_{t+1}); linear in g
     shuffle_scan_tangent    its adjoint, the derivative forward in time: s_t = sigma'_t (P s_{t-1} + v_t)
     gated_scan, gated_scan_final, gated_scan_backward
                             the same with b = (z W^T + c) * sigmoid(x U^T + e) made in pieces that stay in cache, and made
                             again in the backward pass
 
-`b` is [N, T, H], or a table [V, H] when `ids` [N, T] is given. `kept` tells by its type what it is: bits (uint8), last zeros
-(int32) or states of tanh. `like` has the shape of b and no memory of its own.
+`b` is [N, T, H], or a table [V, H] when `ids` [N, T] is given. `reset` [N, T] says where a new sequence begins. `kept` tells by
+its type what it is: bits (uint8), last zeros (int32) or states of tanh. `like` has the shape of b and no memory of its own.
 """
 
 from typing import Any
@@ -26,18 +27,25 @@ from srnn.kernels import fallback
 NAMESPACES = ("srnn", "srnn_torch")
 Maybe = Tensor | None
 
-_SEQUENCE = "Tensor? ids, Tensor? permutation, Tensor? lengths, bool reverse"
+_BORDERS = "Tensor? permutation, Tensor? lengths, Tensor? reset, bool reverse"
+_SEQUENCE = f"Tensor? ids, {_BORDERS}"
 _INPUTS = "Tensor z, Tensor weight, Tensor? bias, Tensor x, Tensor? gate_weight, Tensor? gate_bias"
-_GATED = f"{_INPUTS}, Tensor h0, Tensor? permutation, Tensor? lengths, bool reverse"
+_GATED = f"{_INPUTS}, Tensor h0, {_BORDERS}, str activation"
 SCHEMAS = {
     "shuffle_scan": f"(Tensor b, Tensor h0, {_SEQUENCE}, str activation) -> (Tensor, Tensor, Tensor)",
-    "shuffle_scan_final": f"(Tensor b, Tensor h0, {_SEQUENCE}) -> (Tensor, Tensor)",
+    "shuffle_scan_final": f"(Tensor b, Tensor h0, {_SEQUENCE}, str activation) -> (Tensor, Tensor)",
     "shuffle_scan_backward": f"(Tensor? grad, Tensor grad_n, Tensor kept, Tensor like, {_SEQUENCE}) -> (Tensor, Tensor)",
     "shuffle_scan_tangent": f"(Tensor v, Tensor v0, Tensor kept, {_SEQUENCE}) -> (Tensor, Tensor)",
-    "gated_scan": f"({_GATED}, str activation) -> (Tensor, Tensor, Tensor)",
+    "gated_scan": f"({_GATED}) -> (Tensor, Tensor, Tensor)",
     "gated_scan_final": f"({_GATED}) -> (Tensor, Tensor)",
-    "gated_scan_backward": f"(Tensor? grad, Tensor grad_n, Tensor kept, {_INPUTS}, Tensor? permutation, Tensor? lengths, "
-    "bool reverse, int[] needs) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "gated_scan_backward": f"(Tensor? grad, Tensor grad_n, Tensor kept, {_INPUTS}, {_BORDERS}, int[] needs)"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+}
+# One step of a layer, compiled only: elsewhere the layer's own modules are called.
+_MAPS = "Tensor[] maps, Tensor? permutation, bool gate, bool bias, str activation"
+CELL_SCHEMAS = {
+    "cell": f"(Tensor x, Tensor h, {_MAPS}) -> Tensor",
+    "cell_backward": f"(Tensor grad, Tensor x, Tensor out, {_MAPS}, int[] needs) -> Tensor[]",
 }
 
 
@@ -50,6 +58,11 @@ def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
 def is_differentiated() -> bool:
     """Whether derivatives are taken forward (dual numbers) or by torch.func, of which operators know nothing."""
     return forward_ad._current_level >= 0 or bool(transforms() & {"Grad", "Jvp"})
+
+
+def is_transformed() -> bool:
+    """Whether derivatives are taken forward or any transform of torch.func is at work, in fewer words than by name."""
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def transforms() -> set[str]:
@@ -70,7 +83,7 @@ class Fakes:
     @staticmethod
     def shuffle_scan(b: Tensor, h0: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
         N, T, H = shape(b, ids)
-        bits = (N, T, (H + 63) // 64 * 8) if rest[-1] == "relu" else (0,)
+        bits = (N, T, (H + 63) // 64 * 8) if rest[-1] != "tanh" else (0,)
         return b.new_empty(N, T, H), h0.new_empty(N, H), b.new_empty(bits, dtype=torch.uint8)
 
     @staticmethod
@@ -103,6 +116,15 @@ class Fakes:
         grads = [z.new_empty(t.shape if t is not None and want else 0) for t, want in wanted]
         return *grads, grad_n.new_empty(grad_n.shape)
 
+    @staticmethod
+    def cell(x: Tensor, h: Tensor, *rest: Any) -> Tensor:
+        return torch.empty_like(h)
+
+    @staticmethod
+    def cell_backward(grad: Tensor, x: Tensor, out: Tensor, maps: list[Tensor], *rest: Any) -> list[Tensor]:
+        wanted = zip((x, out, *maps), rest[-1], strict=True)
+        return [torch.empty_like(t) if want else t.new_empty(0) for t, want in wanted]
+
 
 class Derivatives:
     """How autograd goes through the operators of a namespace: each derivative is again an operator with a derivative."""
@@ -122,10 +144,10 @@ class Derivatives:
     @staticmethod
     def keep(ctx: Any, output: tuple[Tensor, ...], *rest: Any) -> None:
         """Saves what the derivative of a scan needs: bits or last zeros, or the states if there are no such (tanh)."""
-        kept = output[0] if len(output) == 3 and rest[-1] == "tanh" else output[-1]
+        *tensors, ctx.reverse, activation = rest
+        kept = output[0] if activation == "tanh" else output[-1]
         ctx.mark_non_differentiable(output[-1])
         ctx.set_materialize_grads(False)
-        *tensors, ctx.reverse, _ = rest
         ctx.save_for_backward(kept, _like(output[-2]), *tensors)
 
     @staticmethod
@@ -137,41 +159,40 @@ class Derivatives:
         return grad, torch.zeros_like(like_n) if grad_n is None else grad_n
 
     def scan_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        b, _, ids, permutation, lengths, reverse, *activation = inputs
-        ctx.others = len(inputs) - 2
-        self.keep(ctx, output, _like(b), ids, permutation, lengths, reverse, *activation or [None])
+        b, _, *sequence = inputs
+        self.keep(ctx, output, _like(b), *sequence)
 
     def scan_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
         kept, like_n, like, *sequence = ctx.saved_tensors
         if (given := self.incoming(grads, like_n)) is None:
-            return (None,) * (ctx.others + 2)
+            return (None,) * 8
         db, dh0 = self.ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
-        return db, dh0, *[None] * ctx.others
+        return db, dh0, *[None] * 6
 
     def backward_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        grad, grad_n, kept, _, ids, permutation, lengths, ctx.reverse = inputs
+        grad, grad_n, kept, _, *sequence, ctx.reverse = inputs
         again = (grad, grad_n) if kept.is_floating_point() else (None, None)
-        ctx.save_for_backward(kept, ids, permutation, lengths, *again)
+        ctx.save_for_backward(kept, *sequence, *again)
         ctx.has_grad = grad is not None
 
     def backward_backward(self, ctx: Any, v: Tensor, v0: Tensor) -> tuple[Maybe, ...]:
         kept, *sequence, grad, grad_n = ctx.saved_tensors
         s, s_n = self.ops.shuffle_scan_tangent(v, v0, kept, *sequence, ctx.reverse)
-        return s if ctx.has_grad else None, s_n, self.slope_gradient(kept, s, grad, grad_n, sequence, ctx.reverse), *[None] * 5
+        return s if ctx.has_grad else None, s_n, self.slope_gradient(kept, s, grad, grad_n, sequence, ctx.reverse), *[None] * 6
 
     def tangent_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        v, v0, kept, ids, permutation, lengths, ctx.reverse = inputs
+        v, v0, kept, *sequence, ctx.reverse = inputs
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(kept, _like(v0), _like(v), ids, permutation, lengths, output[0])
+        ctx.save_for_backward(kept, _like(v0), _like(v), *sequence, output[0])
 
     def tangent_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
         kept, like_n, like, *sequence, s = ctx.saved_tensors
         if kept.dtype == torch.int32:
             grads = (None, grads[1])
         if (given := self.incoming((*grads, None), like_n)) is None:
-            return (None,) * 7
+            return (None,) * 8
         dv, dv0 = self.ops.shuffle_scan_backward(*given, kept, like, *sequence, ctx.reverse)
-        return dv, dv0, self.slope_gradient(kept, s, *given, sequence, ctx.reverse), *[None] * 4
+        return dv, dv0, self.slope_gradient(kept, s, *given, sequence, ctx.reverse), *[None] * 5
 
     def slope_gradient(
         self, kept: Tensor, s: Tensor, grad: Maybe, grad_n: Tensor, sequence: list[Maybe], reverse: bool
@@ -184,17 +205,15 @@ class Derivatives:
         return torch.where(slope > 0, -2 * kept * (s / slope) * (d / slope), 0)
 
     def gated_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        *tensors, _, permutation, lengths, reverse = inputs[:10]
-        ctx.others = len(inputs) - 7
-        self.keep(ctx, output, *tensors, permutation, lengths, reverse, *inputs[10:] or [None])
+        self.keep(ctx, output, *inputs[:6], *inputs[7:])  # all but h0
 
     def gated_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
-        kept, like_n, *inputs, permutation, lengths = ctx.saved_tensors
+        kept, like_n, *inputs, permutation, lengths, reset = ctx.saved_tensors
         if (given := self.incoming(grads, like_n)) is None:
-            return (None,) * (ctx.others + 7)
+            return (None,) * 12
         wants = list(ctx.needs_input_grad[:6])
         wants[3] = wants[3] and inputs[4] is not None  # without a gate, x is not in b
-        sequence = (permutation, lengths, ctx.reverse)
+        sequence = (permutation, lengths, reset, ctx.reverse)
         found: Any
         if torch.is_grad_enabled():  # create_graph: the plain composition, every part of which has its own derivative
             # By aliases, since one input may have been made of another: z is f(x), and its way is not to be counted here.
@@ -207,9 +226,39 @@ class Derivatives:
         else:
             needs = [int(n) for n in (wants[0], wants[1] or wants[2], wants[3], wants[4] or wants[5])]
             *found, dh0 = self.ops.gated_scan_backward(*given, kept, *inputs, *sequence, needs)
-        return *[g if want else None for g, want in zip(found, wants, strict=True)], dh0, *[None] * ctx.others
+        return *[g if want else None for g, want in zip(found, wants, strict=True)], dh0, *[None] * 5
 
 
+class Cell(torch.autograd.Function):
+    """The derivative of `srnn::cell`. Not an operator's: those of lists of tensors take longer than the step itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, h: Tensor, permutation: Maybe, *rest: Any) -> Tensor:
+        ctx.how, maps = rest[:3], rest[3:]
+        out = torch.ops.srnn.cell.default(x, h, maps, permutation, *ctx.how)
+        ctx.save_for_backward(x, h, permutation, out, *maps)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Maybe, ...]:
+        x, h, permutation, out, *maps = ctx.saved_tensors
+        needs = [ctx.needs_input_grad[k] for k in (0, 1, *range(6, 6 + len(maps)))]
+        found: Any
+        if torch.is_grad_enabled():  # create_graph: the plain composition, by aliases as in gated_backward
+            inputs = [t.view_as(t) for t in (x, h, *maps)]
+            y = fallback.cell(inputs[0], inputs[1], inputs[2:], permutation, *ctx.how)
+            targets = [t for t, want in zip(inputs, needs, strict=True) if want]
+            each = iter(torch.autograd.grad(y, targets, grad, create_graph=True))
+            found = [next(each) if want else None for want in needs]
+        else:
+            found = torch.ops.srnn.cell_backward.default(grad, x, out, maps, permutation, *ctx.how, needs)
+        dx, dh, *dmaps = [g if want else None for g, want in zip(found, needs, strict=True)]
+        return dx, dh, None, None, None, None, *dmaps
+
+
+for _name, _schema in CELL_SCHEMAS.items():
+    torch.library.define(f"srnn::{_name}", _schema)
+    torch.library.register_fake(f"srnn::{_name}", getattr(Fakes, _name))
 for _namespace in NAMESPACES:
     for _name, _schema in SCHEMAS.items():
         torch.library.define(f"{_namespace}::{_name}", _schema)

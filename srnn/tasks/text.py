@@ -57,7 +57,7 @@ class Text(Task):
 
     @cached_property
     def data_digest(self) -> str:
-        return hashlib.sha256(self._path.read_bytes()).hexdigest()
+        return hashlib.sha256(text.read(self._path)).hexdigest()
 
     @property
     def usual_steps(self) -> int:

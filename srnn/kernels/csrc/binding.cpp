@@ -18,6 +18,7 @@
 namespace {
 
 using namespace srnn;
+using srnn::Map;
 using Optional = std::optional<Tensor>;
 
 constexpr int64_t kChunk = 1 << 17;  // elements of b that are made at once: they stay in cache until the scan has read them
@@ -84,19 +85,34 @@ template <class To> std::vector<To> integers(const Optional& tensor, int64_t lim
   return out;
 }
 
+Activation activation_of(const std::string& name) {
+  if (name == "relu") return Activation::relu;
+  if (name == "tanh") return Activation::tanh;
+  if (name == "clip") return Activation::clip;
+  throw std::runtime_error("activation must be relu, tanh or clip; got " + name);
+}
+Activation bounded_activation_of(const std::string& name) {
+  const Activation activation = activation_of(name);
+  require(activation != Activation::tanh, "the derivative of tanh needs all states; the final form takes relu or clip");
+  return activation;
+}
+
 // A checked Sequence and the memory behind it.
 struct Plan {
   std::vector<int64_t> lengths;
   std::vector<int32_t> ids, source, destination;
+  Optional reset;
   Sequence sequence;
 
   Plan(int64_t N, int64_t T, int64_t H, int64_t V, const Optional& ids_, const Optional& permutation, const Optional& lengths_,
-       bool reverse)
+       const Optional& reset_, bool reverse)
       : lengths(integers<int64_t>(lengths_, T + 1, "lengths", " must be between 0 and T = " + std::to_string(T))),
         ids(integers<int32_t>(ids_, V, "ids (symbols)", " must be between 0 and " + std::to_string(V - 1) +
                                                             ", the table (alphabet) has " + std::to_string(V) + " rows")),
         source(integers<int32_t>(permutation, H, "permutation", " must hold each of 0 .. " + std::to_string(H - 1) + " once")),
-        sequence{N, T, H, lengths_ ? lengths.data() : nullptr, reverse, Link::shift, nullptr, nullptr} {
+        reset(dense(reset_)), sequence{N, T, H, lengths_ ? lengths.data() : nullptr, static_cast<const bool*>(data(reset)), reverse,
+                                       Link::shift, nullptr, nullptr} {
+    require(!reset || (reset->scalar_type() == ScalarType::Bool && has_shape(*reset, {N, T})), "reset must be [N, T] of bool");
     if (!permutation) return;
     destination.assign(H, -1);
     bool shift = true, identity = true;
@@ -203,24 +219,26 @@ Input input_of(const Tensor& b, const Plan& plan, bool table) {
   return {data(b), b.stride(0), b.stride(1), nullptr};
 }
 
-Plan plan_of(const Tensor& b, const Optional& ids, const Optional& permutation, const Optional& lengths, bool reverse) {
+Plan plan_of(const Tensor& b, const Optional& ids, const Optional& permutation, const Optional& lengths, const Optional& reset,
+             bool reverse) {
   const Tensor& rows = ids ? *ids : b;
-  return Plan(rows.size(0), rows.size(1), b.size(b.dim() - 1), b.size(0), ids, permutation, lengths, reverse);
+  return Plan(rows.size(0), rows.size(1), b.size(b.dim() - 1), b.size(0), ids, permutation, lengths, reset, reverse);
 }
 
 std::tuple<Tensor, Tensor, Tensor> shuffle_scan(const Tensor& b_, const Tensor& h0_, const Optional& ids, const Optional& permutation,
-                                                const Optional& lengths, bool reverse, const std::string& activation) {
+                                                const Optional& lengths, const Optional& reset, bool reverse,
+                                                const std::string& activation) {
   const Tensor b = unit_stride(b_), h0 = dense(h0_);
-  const Plan plan = plan_of(b, ids, permutation, lengths, reverse);
+  const Plan plan = plan_of(b, ids, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
-  const bool tanh = activation == "tanh";
+  const bool tanh = activation_of(activation) == Activation::tanh;
   const Tensor output = empty({s.N, s.T, s.H}, b.scalar_type()), h_n = empty({s.N, s.H}, b.scalar_type());
   const Tensor bits = tanh ? empty({0}, ScalarType::Byte)
                            : empty({s.N, s.T, (s.H + kLanes - 1) / kLanes * 8}, ScalarType::Byte);
   Forward f{};
   f.sequence = s;
   f.input = input_of(b, plan, ids.has_value());
-  f.tanh = tanh;
+  f.activation = activation_of(activation);
   f.h0 = data(h0);
   f.output = data(output);
   f.bits = static_cast<uint8_t*>(data(bits));
@@ -232,9 +250,10 @@ std::tuple<Tensor, Tensor, Tensor> shuffle_scan(const Tensor& b_, const Tensor& 
 }
 
 std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0_, const Optional& ids, const Optional& permutation,
-                                              const Optional& lengths, bool reverse) {
+                                              const Optional& lengths, const Optional& reset, bool reverse,
+                                              const std::string& activation) {
   const Tensor b = unit_stride(b_), h0 = dense(h0_);
-  const Plan plan = plan_of(b, ids, permutation, lengths, reverse);
+  const Plan plan = plan_of(b, ids, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
   const Type type = type_of(b);
   const Kernels kernels = kernels_for(type);
@@ -253,6 +272,7 @@ std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0
     f.h0 = data(h0);
     f.h_n = data(h_n);
     f.last_zero = static_cast<int32_t*>(data(last_zero));
+    f.activation = bounded_activation_of(activation);
     parallel(s.N * f.cycles.blocks, [&](int64_t i0, int64_t i1) { kernels.table_forward(f, i0, i1); });
   } else if (s.N) {
     Forward f{};
@@ -261,6 +281,7 @@ std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0
     f.h0 = data(h0);
     f.h_n = data(h_n);
     f.last_zero = static_cast<int32_t*>(data(last_zero));
+    f.activation = bounded_activation_of(activation);
     parallel(s.N, [&](int64_t n0, int64_t n1) { kernels.forward(f, n0, n1); });
   }
   return {h_n, last_zero};
@@ -282,10 +303,10 @@ void set_kept(Backward& f, const Tensor& kept) {
 
 std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Tensor& kept_, const Tensor& like,
                                                  const Optional& ids, const Optional& permutation, const Optional& lengths,
-                                                 bool reverse) {
+                                                 const Optional& reset, bool reverse) {
   const Tensor grad_n = dense(grad_n_), kept = dense(kept_);
   const Optional grad = grad_ ? Optional(unit_stride(*grad_)) : grad_;
-  const Plan plan = plan_of(like, ids, permutation, lengths, reverse);
+  const Plan plan = plan_of(like, ids, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
   const Type type = type_of(grad_n);
   const Kernels kernels = kernels_for(type);
@@ -387,6 +408,7 @@ Sequence from(const Sequence& s, int64_t n0, int64_t count) {
   Sequence part = s;
   part.N = count;
   if (part.lengths) part.lengths += n0;
+  if (part.reset) part.reset += n0 * s.T;
   return part;
 }
 
@@ -410,18 +432,18 @@ void run_gated(const Drive& drive, const Forward& whole, Type type) {
 
 std::tuple<Tensor, Tensor, Tensor> gated_scan(const Tensor& z, const Tensor& weight, const Optional& bias, const Tensor& x,
                                               const Optional& gate_weight, const Optional& gate_bias, const Tensor& h0_,
-                                              const Optional& permutation, const Optional& lengths, bool reverse,
-                                              const std::string& activation) {
+                                              const Optional& permutation, const Optional& lengths, const Optional& reset,
+                                              bool reverse, const std::string& activation) {
   const Tensor h0 = dense(h0_);
-  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reverse);
+  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
-  const bool tanh = activation == "tanh";
+  const bool tanh = activation_of(activation) == Activation::tanh;
   const Tensor output = empty({s.N, s.T, s.H}, z.scalar_type()), h_n = empty({s.N, s.H}, z.scalar_type());
   const Tensor bits = tanh ? empty({0}, ScalarType::Byte)
                            : empty({s.N, s.T, (s.H + kLanes - 1) / kLanes * 8}, ScalarType::Byte);
   Forward f{};
   f.sequence = s;
-  f.tanh = tanh;
+  f.activation = activation_of(activation);
   f.h0 = data(h0);
   f.output = data(output);
   f.bits = static_cast<uint8_t*>(data(bits));
@@ -433,9 +455,10 @@ std::tuple<Tensor, Tensor, Tensor> gated_scan(const Tensor& z, const Tensor& wei
 
 std::tuple<Tensor, Tensor> gated_scan_final(const Tensor& z, const Tensor& weight, const Optional& bias, const Tensor& x,
                                             const Optional& gate_weight, const Optional& gate_bias, const Tensor& h0_,
-                                            const Optional& permutation, const Optional& lengths, bool reverse) {
+                                            const Optional& permutation, const Optional& lengths, const Optional& reset,
+                                            bool reverse, const std::string& activation) {
   const Tensor h0 = dense(h0_);
-  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reverse);
+  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
   const Tensor h_n = empty({s.N, s.H}, z.scalar_type()), last_zero = empty({s.N, s.H}, ScalarType::Int);
   Forward f{};
@@ -443,6 +466,7 @@ std::tuple<Tensor, Tensor> gated_scan_final(const Tensor& z, const Tensor& weigh
   f.h0 = data(h0);
   f.h_n = data(h_n);
   f.last_zero = static_cast<int32_t*>(data(last_zero));
+  f.activation = bounded_activation_of(activation);
   if (s.N) run_gated(Drive(z, weight, bias, x, gate_weight, gate_bias, true), f, type_of(z));
   return {h_n, last_zero};
 }
@@ -490,10 +514,11 @@ struct MapGradient {
 using Seven = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Tensor& kept_, const Tensor& z, const Tensor& weight,
                           const Optional& bias, const Tensor& x, const Optional& gate_weight, const Optional& gate_bias,
-                          const Optional& permutation, const Optional& lengths, bool reverse, const std::vector<int64_t>& needs) {
+                          const Optional& permutation, const Optional& lengths, const Optional& reset, bool reverse,
+                          const std::vector<int64_t>& needs) {
   const Tensor grad_n = dense(grad_n_), kept = dense(kept_);
   const Optional grad = grad_ ? Optional(unit_stride(*grad_)) : grad_;
-  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reverse);
+  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
   const Type type = type_of(z);
   const Kernels kernels = kernels_for(type);
@@ -541,6 +566,103 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
           dh0};
 }
 
+// ---- one step
+
+Tensor made_like(const Tensor& t) { return empty(t.sizes(), t.scalar_type()); }
+
+// The linear maps of f_r in order, then the gate: `maps` holds a weight and, with `bias`, a bias for each.
+struct CellPlan {
+  std::vector<Tensor> held;  // dense forms of the tensors below
+  std::vector<Map> hidden;
+  std::vector<int64_t> source;
+  Cell cell{};
+
+  CellPlan(const Tensor& x, const Tensor& h, const std::vector<Tensor>& maps, const Optional& permutation, bool gate, bool bias,
+           const std::string& activation) {
+    const int64_t each = bias ? 2 : 1, count = static_cast<int64_t>(maps.size()) / each, depth = count - 1 - (gate ? 1 : 0);
+    require(maps.size() % each == 0 && depth >= 0, "cell: maps must hold f_r's linear maps and the gate");
+    const int64_t H = h.size(h.dim() - 1), C = x.size(x.dim() - 1), N = x.numel() / std::max<int64_t>(1, C);
+    require(h.numel() == N * H, "cell: x and h must have the same rows");
+    held.reserve(maps.size() + 2);
+    int64_t width = C;
+    for (int64_t i = 0; i < count; ++i) {
+      const bool is_gate = gate && i == count - 1;
+      const int64_t columns = is_gate ? C : width, rows = maps[i * each].size(0);
+      require(has_shape(maps[i * each], {rows, columns}) && (i < depth || rows == H), "cell: a weight does not fit");
+      require(!bias || has_shape(maps[i * each + 1], {rows}), "cell: a bias does not fit");
+      const void* weight = pointer(maps[i * each], x);
+      const Map map{weight, bias ? pointer(maps[i * each + 1], x) : nullptr, rows};
+      if (i < depth) hidden.push_back(map), width = rows;
+      else (is_gate ? cell.gate : cell.linear) = map;
+    }
+    if (permutation) {
+      source = integers<int64_t>(permutation, H, "permutation", " must hold each of 0 .. " + std::to_string(H - 1) + " once");
+      require(static_cast<int64_t>(source.size()) == H, "cell: the permutation does not fit");
+      cell.source = source.data();
+    }
+    cell.N = N;
+    cell.C = C;
+    cell.H = H;
+    cell.depth = depth;
+    cell.hidden = hidden.data();
+    cell.activation = activation_of(activation);
+    cell.x = pointer(x, x);
+    cell.h = pointer(h, x);
+  }
+  const void* pointer(const Tensor& t, const Tensor& like) {
+    require(t.scalar_type() == like.scalar_type(), "cell: the tensors must be of one dtype");
+    held.push_back(dense(t));
+    return data(held.back());
+  }
+};
+
+void (*cell_kernel(const Tensor& x))(const Cell&) {
+  const auto kernel = kernels_for(type_of(x)).cell;
+  require(kernel, "cell takes float32 or float64");
+  return kernel;
+}
+
+Tensor cell(const Tensor& x, const Tensor& h, const std::vector<Tensor>& maps, const Optional& permutation, bool gate, bool bias,
+            const std::string& activation) {
+  const auto kernel = cell_kernel(x);
+  CellPlan plan(x, h, maps, permutation, gate, bias, activation);
+  const Tensor out = made_like(h);
+  plan.cell.out = data(out);
+  kernel(plan.cell);
+  return out;
+}
+
+// Gradients of x, h and the maps, in this order; empty where `needs` has 0.
+std::vector<Tensor> cell_backward(const Tensor& grad, const Tensor& x, const Tensor& out, const std::vector<Tensor>& maps,
+                                  const Optional& permutation, bool gate, bool bias, const std::string& activation,
+                                  const std::vector<int64_t>& needs) {
+  cell_kernel(x);
+  CellPlan plan(x, out, maps, permutation, gate, bias, activation);
+  require(needs.size() == maps.size() + 2, "cell_backward: needs must have a number for x, h and each map");
+  require(grad.numel() == out.numel() && grad.scalar_type() == x.scalar_type(), "cell_backward: grad must be like out");
+  const Tensor g = dense(grad);
+  std::vector<Tensor> found;
+  const auto made = [&](const Tensor& like, int64_t need) {
+    found.push_back(need ? made_like(like) : empty({0}, x.scalar_type()));
+    return need ? data(found.back()) : nullptr;
+  };
+  CellGradient gradient{};
+  gradient.grad = data(g);
+  gradient.dx = made(x, needs[0]);
+  gradient.dh = made(out, needs[1]);
+  std::vector<MapGradientOut> each;
+  for (size_t i = 0, step = bias ? 2 : 1; i < maps.size(); i += step) {
+    void* weight = made(maps[i], needs[i + 2]);
+    each.push_back({weight, bias ? made(maps[i + 1], needs[i + 3]) : nullptr});
+  }
+  if (gate) gradient.gate = each.back(), each.pop_back();
+  gradient.linear = each.back();
+  gradient.hidden = each.data();
+  plan.cell.out = const_cast<void*>(plan.cell.h);
+  kernels_for(type_of(x)).cell_backward(plan.cell, gradient);
+  return found;
+}
+
 }  // namespace
 
 STABLE_TORCH_LIBRARY_IMPL(srnn, CPU, m) {
@@ -550,4 +672,6 @@ STABLE_TORCH_LIBRARY_IMPL(srnn, CPU, m) {
   m.impl("gated_scan", TORCH_BOX(&gated_scan));
   m.impl("gated_scan_final", TORCH_BOX(&gated_scan_final));
   m.impl("gated_scan_backward", TORCH_BOX(&gated_scan_backward));
+  m.impl("cell", TORCH_BOX(&cell));
+  m.impl("cell_backward", TORCH_BOX(&cell_backward));
 }

@@ -8,20 +8,32 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 namespace srnn {
 
 // How a unit finds its predecessor: at the next place (shift), at its own (identity), or by an index.
 enum class Link { shift, identity, gather };
 
+// sigma: max(0, v), tanh(v), or v kept in [-1, 1]. The derivative of relu and clip is 0 or 1, and 0 at the bounds.
+enum class Activation { relu, tanh, clip };
+
 struct Sequence {
   int64_t N, T, H;
   const int64_t* lengths;  // [N] or null: all T
+  const bool* reset;       // [N, T] or null: no state crosses the border between t - 1 and t where it is true
   bool reverse;
   Link link;
   const int32_t* source;       // [H] p, when link is gather
   const int32_t* destination;  // [H] the inverse of p
 };
+
+// Whether the state is cleared before step k of sequence n. The first step of a reversed row crosses no border.
+inline bool is_cut(const Sequence& s, int64_t n, int64_t length, int64_t k) {
+  if (!s.reset || (s.reverse && k == 1)) return false;
+  return s.reset[n * s.T + (s.reverse ? length - k + 1 : k - 1)];
+}
 
 // Where row t of sequence n is read: b itself, or a table [V, H] by ids [N, T].
 struct Input {
@@ -48,15 +60,16 @@ struct Forward {
   Sequence sequence;
   Input input;
   Gate gate;
-  bool tanh;
+  Activation activation;
   const void* h0;   // [N, H]
   void* output;     // [N, T, H], null: only the last state
   uint8_t* bits;    // [N, T, groups of 64 units], null for tanh or last state
   void* h_n;        // [N, H]
-  int32_t* last_zero;  // [N, H], with the last state only
+  int32_t* last_zero;  // [N, H], with the last state only: the last step whose derivative is 0, or k - 1 for a cut at step k
 };
 
-// What the forward pass left for the derivative: a bit per unit and step, the states of tanh, or a unit's last zero.
+// What the forward pass left for the derivative: a bit per unit and step, the states of tanh, or the last step at which a unit's
+// derivative was 0.
 enum class Kept { bits, states, last_zero };
 
 struct Backward {
@@ -76,7 +89,7 @@ struct Backward {
   void* dh0;           // [N, H]
 };
 
-// Final state from a table, ReLU. Units are renumbered along the cycles of p, so that in each cycle the next place holds the
+// Final state from a table, ReLU or clip. Units are renumbered along the cycles of p, so that in each cycle the next place holds the
 // predecessor. Forward, rows of the table are padded: every cycle is followed by a repetition of its beginning, and a block of
 // lanes never wraps.
 struct Cycles {
@@ -95,6 +108,7 @@ struct Cycles {
 struct TableScan {
   Sequence sequence;
   Cycles cycles;
+  Activation activation;
   const int32_t* ids;  // [N, T]
   int32_t* last_zero;  // [N, H]
   const void* table;   // forward: [V, width], state's type
@@ -105,6 +119,30 @@ struct TableScan {
   void* dh0;
 };
 
+// One step for N sequences, h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)). Everything is dense.
+struct Map {
+  const void *weight, *bias;  // [rows, columns] and [rows]; null: absent
+  int64_t rows;
+};
+struct Cell {
+  int64_t N, C, H, depth;
+  const Map* hidden;      // [depth] the hidden layers of f_r, each followed by ReLU
+  Map linear, gate;
+  Activation activation;
+  const int64_t* source;  // [H] (P h)_i = h[source[i]]; null: the shift
+  const void *x, *h;      // [N, C], [N, H]
+  void* out;              // [N, H]; read by the derivative
+};
+struct MapGradientOut {
+  void *weight, *bias;  // null: not wanted
+};
+struct CellGradient {
+  const void* grad;  // [N, H]
+  void *dx, *dh;     // null: not wanted
+  const MapGradientOut* hidden;
+  MapGradientOut linear, gate;
+};
+
 constexpr int64_t kLanes = 64;  // units that are worked on at once; one bit each in a word of `bits`
 
 struct Kernels {
@@ -112,6 +150,8 @@ struct Kernels {
   void (*backward)(const Backward&, int64_t n0, int64_t n1);
   void (*table_forward)(const TableScan&, int64_t item0, int64_t item1);  // items: (sequence, block)
   void (*table_backward)(const TableScan&, int64_t n0, int64_t n1);
+  void (*cell)(const Cell&);  // float32 and float64 only
+  void (*cell_backward)(const Cell&, const CellGradient&);
 };
 
 enum class Type { f32, f64, bf16, f16 };

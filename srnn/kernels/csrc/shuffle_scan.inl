@@ -67,10 +67,30 @@ struct AtMost { template <class P> static INLINE auto of(P v, P number) { return
 struct Below { template <class P> static INLINE auto of(P v, P number) { return v < number; } };
 struct Other { template <class P> static INLINE auto of(P v, P number) { return v != number; } };
 struct NotANumber { template <class P> static INLINE auto of(P v, P) { return v != v; } };
-struct Within {
-  template <class P> static INLINE auto of(P v, P limit) {
-    v = v > limit ? limit : v;
-    return v < -limit ? -limit : v;
+// Kept in [-limit, limit], NaN as it is. x86 has this as two instructions, of which NaN in the second operand comes out; GCC
+// makes four of the plain form.
+typedef float float_part __attribute__((vector_size(kRegister)));
+typedef double double_part __attribute__((vector_size(kRegister)));
+#if defined(SRNN_AVX2)
+INLINE float_part least(float_part a, float_part b) { return __builtin_ia32_minps256(a, b); }
+INLINE float_part most(float_part a, float_part b) { return __builtin_ia32_maxps256(a, b); }
+INLINE double_part least(double_part a, double_part b) { return __builtin_ia32_minpd256(a, b); }
+INLINE double_part most(double_part a, double_part b) { return __builtin_ia32_maxpd256(a, b); }
+#elif defined(__SSE2__)
+INLINE float_part least(float_part a, float_part b) { return __builtin_ia32_minps(a, b); }
+INLINE float_part most(float_part a, float_part b) { return __builtin_ia32_maxps(a, b); }
+INLINE double_part least(double_part a, double_part b) { return __builtin_ia32_minpd(a, b); }
+INLINE double_part most(double_part a, double_part b) { return __builtin_ia32_maxpd(a, b); }
+#else
+template <class P> INLINE P least(P a, P b) { return a < b ? a : b; }
+template <class P> INLINE P most(P a, P b) { return a > b ? a : b; }
+#endif
+struct Within { template <class P> static INLINE P of(P v, P limit) { return most(-limit, least(limit, v)); } };
+struct AtBound {  // not |v| < bound, as integers without their sign: also true for NaN
+  template <class P> static INLINE auto of(P v, P bound) {
+    typedef std::conditional_t<sizeof(v[0]) == 4, int32_t, int64_t> integer;
+    typedef integer bits __attribute__((vector_size(sizeof(P))));
+    return ((bits)v & std::numeric_limits<integer>::max()) > (bits)bound - 1;
   }
 };
 template <class S> INLINE typename Wide<S>::mask at_most_zero(typename Wide<S>::vec v) {
@@ -101,11 +121,17 @@ INLINE Wide<double>::vec relu(Wide<double>::vec v) {
   return (Wide<double>::vec)(~at_most_zero<double>(v) & (Wide<double>::mask)v);
 }
 
-template <class M> INLINE bool any(M mask) {
-  uint64_t part[sizeof(M) / 8], all = 0;
-  __builtin_memcpy(part, &mask, sizeof(M));
-  for (uint64_t p : part) all |= p;
-  return all != 0;
+// Applies relu or clip to v, NaN passes through both, and returns where the derivative is 0: of NaN with clip, not with relu.
+template <Activation activation, class V> INLINE auto bounded(V& v) {
+  typedef std::remove_reference_t<decltype(v[0])> S;
+  if constexpr (activation == Activation::clip) {
+    v = by_parts<V, Within>(v, S{1});
+    return by_parts<typename Wide<S>::mask, AtBound>(v, S{1});
+  } else {
+    const auto flat = at_most_zero<S>(v);
+    v = relu(v);
+    return flat;
+  }
 }
 
 // The first `count` < 64 elements of a row's end, through a buffer of full width.
@@ -254,7 +280,13 @@ template <class T, bool few> struct Gated {
   INLINE vec b(int64_t j) { return open_gate ? value(j) : value(j) * open(j); }
 };
 
-template <class T, class Source, bool tanh, bool final> void forward_rows(const Forward& f, int64_t n0, int64_t n1) {
+template <class E> INLINE void fill(Row<E>& row, int64_t H, E value) {
+  for (int64_t i = -8; i < H + 8; ++i) row.at[i] = value;
+}
+
+template <class T, class Source, Activation activation, bool final>
+void forward_rows(const Forward& f, int64_t n0, int64_t n1) {
+  constexpr bool tanh = activation == Activation::tanh;
   typedef State<T> S;
   typedef typename Wide<S>::vec vec;
   typedef typename Wide<S>::mask mask;
@@ -273,9 +305,13 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
     const int64_t length = row_length(s, n);
     load_units(old.at, static_cast<const T*>(f.h0) + n * H, H);
     old.close(H);
-    if (final) for (int64_t i = -8; i < H + 8; ++i) old_zero.at[i] = 0;
+    if (final) fill(old_zero, H, integer{0});
     for (int64_t k = 1; k <= length; ++k) {
       const int64_t t = s.reverse ? length - k : k - 1;
+      if (is_cut(s, n, length, k)) {
+        fill(old, H, S{0});
+        if (final) fill(old_zero, H, (integer)(k - 1));
+      }
       T* out = final ? nullptr : static_cast<T*>(f.output) + (n * s.T + t) * H;
       source.start(f, n, t);
       for (int64_t g = 0; g < groups; ++g) {
@@ -287,11 +323,10 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
         #pragma GCC unroll 8
         for (int j = 0; j < 8; ++j) {
           vec v = slide(h + 8 * j, offset) + source.b(8 * j);
-          if (tanh) {
+          if constexpr (tanh) {
             for (int l = 0; l < 8; ++l) v[l] = sizeof(S) == 4 ? __builtin_tanhf(v[l]) : __builtin_tanh(v[l]);
           } else {
-            const mask dead = at_most_zero<S>(v);  // false for NaN, whose derivative passes too
-            v = relu(v);
+            const mask dead = bounded<activation>(v);
             if (final) {
               const mask before = slide(z + 8 * j, offset);
               write(zero.at + i + 8 * j, (mask)((dead & (integer)k) | (~dead & before)));
@@ -330,9 +365,12 @@ template <class T, class Source, bool tanh, bool final> void forward_rows(const 
 }
 
 template <class T, class Source> void forward_from(const Forward& f, int64_t n0, int64_t n1) {
-  if (!f.output) return forward_rows<T, Source, false, true>(f, n0, n1);
-  if (f.tanh) return forward_rows<T, Source, true, false>(f, n0, n1);
-  return forward_rows<T, Source, false, false>(f, n0, n1);
+  const bool clip = f.activation == Activation::clip;
+  if (!f.output && clip) return forward_rows<T, Source, Activation::clip, true>(f, n0, n1);
+  if (!f.output) return forward_rows<T, Source, Activation::relu, true>(f, n0, n1);
+  if (f.activation == Activation::tanh) return forward_rows<T, Source, Activation::tanh, false>(f, n0, n1);
+  if (clip) return forward_rows<T, Source, Activation::clip, false>(f, n0, n1);
+  return forward_rows<T, Source, Activation::relu, false>(f, n0, n1);
 }
 template <class T> void forward(const Forward& f, int64_t n0, int64_t n1) {
   if constexpr (sizeof(T) == 4)
@@ -445,6 +483,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
         later_zero = zero;
         zero = swap_zero;
       }
+      if (is_cut(s, n, length, k)) fill(later, H, S{0});
       link = s.link;
       offset = link == Link::shift ? -1 : 0;
     }
@@ -484,7 +523,7 @@ template <class T> void backward(const Backward& f, int64_t n0, int64_t n1) {
 
 // ---- lanes: h of 64 units in registers, row after row of the table, one place further down at each step
 
-template <class T> void table_forward(const TableScan& f, int64_t item0, int64_t item1) {
+template <class T, Activation activation> void table_lanes(const TableScan& f, int64_t item0, int64_t item1) {
   typedef State<T> S;
   typedef typename Wide<S>::vec vec;
   typedef typename Wide<S>::mask mask;
@@ -515,11 +554,12 @@ template <class T> void table_forward(const TableScan& f, int64_t item0, int64_t
         if (c.turn) place = place == 0 ? L - 1 : place - 1;
         const S* row = table + ids[s.reverse ? length - k : k - 1] * c.width + place;
         const mask step = mask{} + (integer)k;
+        if (is_cut(s, n, length, k))
+          for (int j = 0; j < kVectors; ++j) h[j] = vec{}, zero[j] = step - 1;
         #pragma GCC unroll 8
         for (int j = 0; j < kVectors; ++j) {
-          const vec v = h[j] + load(row + 8 * j);
-          const mask dead = at_most_zero<S>(v);
-          h[j] = relu(v);
+          h[j] += load(row + 8 * j);
+          const mask dead = bounded<activation>(h[j]);
           if constexpr (sizeof(mask) == kRegister) zero[j] = dead ? step : zero[j];
           else zero[j] = (dead & step) | (~dead & zero[j]);
         }
@@ -534,6 +574,11 @@ template <class T> void table_forward(const TableScan& f, int64_t item0, int64_t
       }
     }
   }
+}
+
+template <class T> void table_forward(const TableScan& f, int64_t item0, int64_t item1) {
+  if (f.activation == Activation::clip) return table_lanes<T, Activation::clip>(f, item0, item1);
+  return table_lanes<T, Activation::relu>(f, item0, item1);
 }
 
 template <class S> INLINE void add_units(S* to, const S* from, int64_t count) {
@@ -587,11 +632,18 @@ template <class T> void table_backward(const TableScan& f, int64_t n0, int64_t n
     for (int64_t j = 0, start = 0; j < c.count; start += c.length[j++])
       for (int64_t i = 0; i < c.length[j]; ++i)
         grad.memory[c.order[start + i]] = lanes.memory[2 * start + from.memory[j] + i];
+    if (length && is_cut(s, n, length, 1)) __builtin_memset(grad.memory, 0, H * sizeof(S));
     store_units(static_cast<T*>(f.dh0) + n * H, grad.memory, H);
   }
 }
 
-template <class T> Kernels kernels_of() { return {forward<T>, backward<T>, table_forward<T>, table_backward<T>}; }
+#include "cell.inl"
+
+template <class T> Kernels kernels_of() {
+  Kernels kernels{forward<T>, backward<T>, table_forward<T>, table_backward<T>, nullptr, nullptr};
+  if constexpr (std::is_floating_point_v<T>) kernels.cell = cell<T>, kernels.cell_backward = cell_backward<T>;
+  return kernels;
+}
 
 Kernels kernels(Type type) {
   switch (type) {

@@ -15,7 +15,8 @@ namespace srnn {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-inline Tensor dense(const Tensor& t) { return torch::stable::contiguous(t); }
+// Asked first, since a call of torch's dispatcher takes longer than a small kernel.
+inline Tensor dense(const Tensor& t) { return t.is_contiguous() ? t : torch::stable::contiguous(t); }
 template <class S> S* data(const Tensor& t) { return static_cast<S*>(t.mutable_data_ptr()); }
 
 // What the kernels rely on: pointers are walked by these sizes alone.

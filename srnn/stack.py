@@ -1,0 +1,224 @@
+"""Residual blocks around `SRNN`, with the call of `nn.GRU`: the form to use for results, where `SRNN` is the paper's layer.
+
+    x  = W_in input                                            width numbers per step
+    x <- x + dropout(GLU(W norm(SRNN(norm(x)))))               once per layer; GLU(u, v) = u * sigmoid(v)
+    output = W_out norm(x)                                     directions * H numbers per step, as from nn.GRU
+
+The states of SRNN have no bound: they can grow with the number of steps, and a program that feeds a plain SRNN its own output
+can diverge. Here no map sees a state itself, only its norm, so the output is bounded by the weights, however long one runs.
+
+N sequences, T steps, C inputs, H units, V symbols, D directions.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
+
+from srnn import check
+from srnn.check import Lengths
+from srnn.errors import SettingError
+from srnn.layer import SRNN, Device, _Recurrent
+
+
+class ResidualBlock(nn.Module):
+    """The parts of x + dropout(GLU(W norm(SRNN(norm(x))))); `mix` is what comes after the SRNN."""
+
+    def __init__(self, width: int, hidden_size: int, bias: bool, bidirectional: bool, **settings: Any) -> None:
+        super().__init__()
+        D, like = 2 if bidirectional else 1, {"bias": bias, "device": settings["device"], "dtype": settings["dtype"]}
+        self.norm = nn.LayerNorm(width, **like)
+        self.rnn = SRNN(width, hidden_size, bias=bias, batch_first=True, bidirectional=bidirectional, **settings)
+        self.state_norm = nn.LayerNorm(D * hidden_size, **like)
+        self.linear = nn.Linear(D * hidden_size, 2 * width, **like)
+
+    def mix(self, x: Tensor, states: Tensor, dropout: float) -> Tensor:
+        """x + dropout(GLU(W norm(states))), from [..., width] and [..., D * H]."""
+        return x + F.dropout(F.glu(self.linear(self.state_norm(states)), dim=-1), dropout, self.training)
+
+
+class SRNNStack(_Recurrent):
+    """Residual blocks of `SRNN` between an input map and an output map, to be used like `nn.GRU`.
+
+    num_layers      number of blocks
+    bias            whether the linear maps and the norms have one
+    dropout         probability, in training, of each number that a block adds to x. nn.GRU drops a layer's output, and not
+                    that of the last layer; here every block drops, also the last or only one, and x itself passes
+    width           numbers per step between the blocks. None is hidden_size
+    mlp, gate, gate_init, activation, permutation
+                    settings of each `SRNN`; "random" draws a permutation for each
+    The rest is as in `nn.GRU`; maps start as `nn.Linear` does, norms as `nn.LayerNorm`.
+    """
+
+    blocks: Any  # nn.ModuleList of ResidualBlock
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 2,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        width: int | None = None,
+        mlp: Sequence[int] = (64,),
+        gate: bool = True,
+        gate_init: float | None = None,
+        activation: str = "relu",
+        permutation: str | Tensor = "shift",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        # At this width a layer has half the weights of one of nn.GRU with as many units, 3 H^2 instead of 6 H^2.
+        width = hidden_size if width is None else width
+        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, width=width)
+        check.flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
+        check.floating(dtype)
+        self.input_size, self.hidden_size, self.num_layers, self.width = input_size, hidden_size, num_layers, width
+        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.dropout = check.probability("dropout", dropout)
+        settings: Any = {"mlp": mlp, "gate": gate, "gate_init": gate_init, "activation": activation, "permutation": permutation}
+        like: Any = {"bias": bias, "device": device, "dtype": dtype}
+        self.encode = nn.Linear(input_size, width, **like)
+        self.blocks = nn.ModuleList(
+            ResidualBlock(width, hidden_size, bidirectional=bidirectional, **settings, **like) for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(width, **like)
+        self.decode = nn.Linear(width, (2 if bidirectional else 1) * hidden_size, **like)
+        rnn = self.blocks[0].rnn
+        self.mlp, self.gate, self.gate_init, self.activation = rnn.mlp, rnn.gate, rnn.gate_init, rnn.activation
+        self._permutation_name = rnn._permutation_name
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
+    ) -> tuple[Any, Tensor]:
+        """The output at all steps, and the last state of the SRNN of every block and direction: (output, h_n).
+
+        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; or a PackedSequence
+        hx, h_n     [layers * D, N, H], without N for one sequence; hx=None is zeros. These are states of ReLU as SRNN has
+                    them, not bounded; to look at what the stack found, take the output
+        output      like input, D * H wide
+        lengths     [N], a number for one sequence: steps from there on are not looked at, and output is 0 there. h_n is the
+                    state after a row's last step (hx for length 0), and the reverse direction starts at that step
+        alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
+                    sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
+        reset       bool, with input's batch and time axes: where it is True a new sequence starts, as in `SRNN`
+        """
+        return self._run(input, hx, lengths, alphabet, reset, final=False)
+
+    def final_state(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
+    ) -> Tensor:
+        """The h_n of `forward`; with ReLU the last block never holds its states."""
+        return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
+
+    def final_output(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
+    ) -> Tensor:
+        """The output of `forward` at each row's last step, [N, D * H]: output[n, lengths[n] - 1]. Zeros for length 0.
+
+        Without N for one sequence. In one direction the last block never holds its states (with ReLU). In both directions the
+        last block's reverse part has seen one step by then; the blocks below it have seen all.
+        """
+        return self._run(input, hx, lengths, alphabet, reset, final="output")[1][0]
+
+    def step(self, x: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """One step in time: x [N, C] and h [layers, N, H] give output [N, H] and the next h. Without N for one sequence.
+
+        h=None is zeros. reset [N], bool: rows whose h is taken as zeros.
+        """
+        if self.bidirectional:
+            raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
+        x, _, batch = self._input("x", x, None, ("batch",), ())
+        h = self._state("h", h, {"layers": self.num_layers}, batch, x)
+        x, states = self.encode(x), []
+        for block, h_l in zip(self.blocks, h.split(1), strict=True):
+            states.append(block.rnn.step(block.norm(x), h_l, reset))
+            x = block.mix(x, states[-1][0], self.dropout)
+        return self.decode(self.norm(x)), torch.cat(states)
+
+    def reset_parameters(self) -> None:
+        """Draws weights and biases again, as at construction. Permutations stay."""
+        for part in (self.encode, *(part for block in self.blocks for part in block.children()), self.norm, self.decode):
+            part.reset_parameters()
+
+    def flatten_parameters(self) -> None:
+        """Does nothing; here because programs written for `nn.GRU` call it."""
+
+    @property
+    def _weight(self) -> Tensor:
+        return self.blocks[0].rnn._weight
+
+    def _scan(
+        self,
+        x: Tensor,
+        h0: Tensor,
+        ends: Tensor | None,
+        alphabet: Tensor | None,
+        reset: Tensor | None,
+        final: Any,
+    ) -> tuple[Any, Tensor]:
+        """The blocks in turn, on input [N, T, C] or symbols [N, T], from h0 [layers * D, N, H]: output and states.
+
+        With final="state" only the states, with final="output" only the output at the last step, as [1, N, D * H].
+        """
+        if ends is None and x.shape[1] == 0:
+            ends = x.new_zeros(len(x), dtype=torch.int64)
+        padding = None
+        if ends is not None:  # padding may hold anything, even NaN, which would reach the weights' gradients as 0 * NaN
+            padding = (torch.arange(x.shape[1], device=x.device) >= ends[:, None])[..., None]
+            x = x.masked_fill(padding if alphabet is None else padding[..., 0], 0)
+        table: Any = None if alphabet is None else self.encode(alphabet)
+        y: Any = self.encode(x) if alphabet is None else None  # what passes through the blocks, [N, T, width]
+        D, states = 2 if self.bidirectional else 1, []
+        for k, (block, h) in enumerate(zip(self.blocks, h0.split(D), strict=True)):
+            # The first SRNN is given symbols as they are, so that its b is made once for each of them and not at every step.
+            inputs = {"input": block.norm(y)} if y is not None else {"input": x, "alphabet": block.norm(table)}
+            inputs |= {"hx": h, "lengths": ends, "reset": reset}
+            is_end = bool(final) and k + 1 == self.num_layers
+            if is_end and (D == 1 or final == "state"):
+                outputs, h_n = None, block.rnn.final_state(**inputs)
+            else:
+                outputs, h_n = block.rnn(**inputs)
+            states.append(h_n)
+            if is_end and final == "state":
+                return None, torch.cat(states)
+            y = F.embedding(x.long(), table) if y is None else y
+            if is_end:
+                y, outputs = _last(y, ends), h_n[0] if outputs is None else _last(outputs, ends)
+            y = block.mix(y, outputs, self.dropout)
+        output = self.decode(self.norm(y))
+        if final:
+            return None, (output if ends is None else output.masked_fill(ends[:, None] == 0, 0))[None]
+        return output if padding is None else output.masked_fill(padding, 0), torch.cat(states)
+
+
+def _last(x: Tensor, ends: Tensor | None) -> Tensor:
+    """x [N, T, ...] at each row's last step, at its first for length 0, zeros where T is 0."""
+    if x.shape[1] == 0:
+        return x.sum(dim=1)
+    return x[:, -1] if ends is None else x[torch.arange(len(x), device=x.device), (ends - 1).clamp(min=0)]
