@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from srnn import check
+from srnn import check, leaf
 from srnn.check import Lengths
 from srnn.errors import SettingError
 from srnn.layer import SRNN, Device, _Recurrent
@@ -106,7 +106,8 @@ class SRNNStack(_Recurrent):
     ) -> tuple[Any, Tensor]:
         """The output at all steps, and the last state of the SRNN of every block and direction: (output, h_n).
 
-        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; or a PackedSequence
+        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a
+                    jagged nested tensor [N, T, C]
         hx, h_n     [layers * D, N, H], without N for one sequence; hx=None is zeros. These are states of ReLU as SRNN has
                     them, not bounded; to look at what the stack found, take the output
         output      like input, D * H wide
@@ -116,6 +117,8 @@ class SRNNStack(_Recurrent):
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
         reset       bool, with input's batch and time axes: where it is True a new sequence starts, as in `SRNN`
         """
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
@@ -128,6 +131,8 @@ class SRNNStack(_Recurrent):
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
         """The h_n of `forward`; with ReLU the last block never holds its states."""
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
 
     def final_output(
@@ -144,6 +149,8 @@ class SRNNStack(_Recurrent):
         Without N for one sequence. In one direction the last block never holds its states (with ReLU). In both directions the
         last block's reverse part has seen one step by then; the blocks below it have seen all.
         """
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "final_output", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="output")[1][0]
 
     def step(self, x: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -151,6 +158,8 @@ class SRNNStack(_Recurrent):
 
         h=None is zeros. reset [N], bool: rows whose h is taken as zeros.
         """
+        if leaf.is_traced(x, h):
+            return leaf.node(self, "step", x, h, reset=reset)
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
         x, _, batch = self._input("x", x, None, ("batch",), ())
