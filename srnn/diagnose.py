@@ -1,9 +1,9 @@
 """Why a layer does not learn: paths through time that are cut, states of the wrong size, dead units, closed gates.
 
-A change of the state d steps before the end follows one path: from unit to unit as P moves it, through d activations. It
-reaches the last state multiplied by the derivatives of those activations. With ReLU and clip these are 0 or 1, so that a path
-is alive or cut, and along a cut path no gradient comes back. The product is the derivative of the sum of the last state by b,
-which the backward pass of one scan gives for all paths at once.
+A change of b at one unit, d steps from the end, follows one path: from unit to unit as P moves it, through d activations (the
+last step is one step from the end). It reaches the last state multiplied by the derivatives of those activations. With ReLU and
+clip these are 0 or 1, so that a path is alive or cut, and along a cut path no gradient comes back; a reset cuts it, too. The
+product is the derivative of the sum of the last state by b, which the backward pass of one scan gives for all paths at once.
 
 N sequences, T steps, H units.
 """
@@ -38,8 +38,8 @@ class LayerDiagnosis:
     """What was found in one layer and direction.
 
     name            which one, such as "layer 1, reverse"
-    survival        by distance d = 1, 2, 4, ..., 0.9 T, T: share of (sequence, unit) paths that are alive from d steps before
-                    a sequence's end to its last state. Sequences of fewer than d steps do not count. T is the longest one
+    survival        by distance d = 1, 2, 4, ..., 0.9 T, T: share of (sequence, unit) paths that are alive from d steps from a
+                    sequence's end to its last state. Sequences of fewer than d steps do not count. T is the longest one
     state_rms       root mean square of the states after the first, the middle and the last step of each sequence
     state_max       the largest absolute state after the same steps
     dead_units      share of units that are zero at every step of every sequence
@@ -150,12 +150,16 @@ def _observed(module: nn.Module, found: dict[str, LayerDiagnosis]) -> Iterator[N
                 for k, b in enumerate(rnn.b):
                     layer, reverse = divmod(k, 2) if rnn.bidirectional else (k, 0)
                     name = f"{path}{', ' if path else ''}layer {layer}{', reverse' if reverse else ''}"
-                    vars(b)["scan"] = partial(_scan, b, name, found)
+                    vars(b).update(scan=partial(_scan, b, name, found), quick_step=_no_quick_step)
                     observed.append(b)
         yield
     finally:
         for b in observed:
-            del vars(b)["scan"]
+            del vars(b)["scan"], vars(b)["quick_step"]
+
+
+def _no_quick_step(*given: Any) -> None:
+    """In the place of b.quick_step: a sequence of one step is scanned, too."""
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 from torch.testing import assert_close
 
 import srnn
-from srnn import SRNN, diagnose, kernels
+from srnn import SRNN, SRNNStack, diagnose, kernels
 from srnn.diagnose import Diagnosis, LayerDiagnosis
 from srnn.errors import DtypeError, LengthError, SettingError, SettingTypeError, ShapeError
 
@@ -36,16 +36,16 @@ def step(rnn: Any, h: Tensor, b: Tensor) -> Tensor:
     return SIGMA[rnn.activation](P_h + b)
 
 
-def states_of(rnn: Any, b: Tensor, h: Tensor) -> list[Tensor]:
-    """The state before the first step and after each of b [L, H]."""
+def states_of(rnn: Any, b: Tensor, h: Tensor, cleared: list[bool]) -> list[Tensor]:
+    """The state before the first step and after each of b [L, H]; it is zero before steps that are `cleared`."""
     states = [h]
-    for b_t in b:
-        states.append(step(rnn, states[-1], b_t))
+    for b_t, is_cleared in zip(b, cleared, strict=True):
+        states.append(step(rnn, torch.zeros_like(h) if is_cleared else states[-1], b_t))
     return states
 
 
-def by_loops(rnn: Any, x: Tensor, hx: Tensor, lengths: list[int]) -> list[dict[str, Any]]:
-    """Everything that `diagnose` says of rnn(x, hx, lengths=lengths), each path followed by changing one unit of one state."""
+def by_loops(rnn: Any, x: Tensor, hx: Tensor, lengths: list[int], reset: Tensor) -> list[dict[str, Any]]:
+    """All that `diagnose` says of rnn(x, hx, lengths=lengths, reset=reset), each path followed after a change of b."""
     directions, inputs, found = (
         2 if rnn.bidirectional else 1,
         [row[:length] for row, length in zip(x, lengths, strict=True)],
@@ -58,11 +58,15 @@ def by_loops(rnn: Any, x: Tensor, hx: Tensor, lengths: list[int]) -> list[dict[s
             states, gates = [], []
             for n, row in enumerate(inputs):
                 b = rnn.b[k](row).flip(0) if k > first else rnn.b[k](row)  # in the order of the steps
-                states.append(states_of(rnn, b, hx[k, n]))
+                borders = reset[n, : len(row)].tolist()  # before each step, and in reverse after it
+                cleared = [False, *borders[:0:-1]][: len(row)] if k > first else borders
+                states.append(states_of(rnn, b, hx[k, n], cleared))
                 gates += torch.sigmoid(rnn.b[k].gate(row)).flatten().tolist() if rnn.gate else []
                 for distance in range(1, len(row) + 1):
                     for unit in torch.eye(H, dtype=torch.float64):
-                        changed = states_of(rnn, b[len(b) - distance :], states[n][-1 - distance] + EPSILON * unit)[-1]
+                        other = b[len(b) - distance :].clone()
+                        other[0] += EPSILON * unit
+                        changed = states_of(rnn, other, states[n][-1 - distance], cleared[len(b) - distance :])[-1]
                         change = (changed - states[n][-1]).abs().sum() / EPSILON
                         alive.setdefault(distance, []).append(bool(change >= 0.01))
                 after = torch.stack(states[n][1:]) if len(row) else row.new_zeros(0, H)
@@ -115,13 +119,33 @@ def test_every_number_is_what_following_each_path_gives(
 ) -> None:
     rnn = layer(**settings, activation=activation)
     x, hx = 3 * numbers(N, T, C), numbers(len(rnn.b), N, H)
-    expected = by_loops(rnn, x, hx, lengths or [T] * N)
+    expected = by_loops(rnn, x, hx, lengths or [T] * N, torch.zeros(N, T, dtype=torch.bool))
     assert_same(diagnose(rnn, x, hx, lengths=lengths), expected)
+
+
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "both"])
+def test_a_reset_cuts_paths(bidirectional: bool, activation: str) -> None:
+    rnn = layer(bidirectional=bidirectional, activation=activation, gate_init=-3.0)
+    x, hx, reset = numbers(N, T, C), numbers(len(rnn.b), N, H), torch.rand(N, T) < 0.2
+    expected = by_loops(rnn, x, hx, LENGTHS, reset)
+    assert_same(diagnose(rnn, x, hx, lengths=LENGTHS, reset=reset), expected)
+    whole = diagnose(rnn, x, hx, reset=torch.zeros(N, T, dtype=torch.bool).index_fill_(1, torch.tensor([T - 4]), True)).layers[
+        0
+    ]
+    assert whole.survival[4] > 0
+    assert whole.survival[8] == 0
+
+
+def test_a_sequence_of_one_step_is_diagnosed() -> None:
+    rnn, x, hx = layer(), numbers(1, 1, C), numbers(1, 1, H)
+    assert_same(diagnose(rnn, x, hx), by_loops(rnn, x, hx, [1], torch.zeros(1, 1, dtype=torch.bool)))
 
 
 def test_paths_of_both_kinds_are_among_those_that_were_followed() -> None:
     rnn = layer()
-    shares = by_loops(rnn, 3 * numbers(N, T, C), numbers(1, N, H), LENGTHS)[0]["survival"].values()
+    never = torch.zeros(N, T, dtype=torch.bool)
+    shares = by_loops(rnn, 3 * numbers(N, T, C), numbers(1, N, H), LENGTHS, never)[0]["survival"].values()
     assert any(0 < share < 1 for share in shares)
 
 
@@ -178,6 +202,11 @@ def test_layers_inside_a_module_are_found_wherever_they_run() -> None:
     model.eval()
     middle = model.norm(model.first(x)[0].transpose(1, 2)).transpose(1, 2)
     assert_close(_values(Diagnosis(found[2:])), _values(diagnose(model.last, middle)))
+
+
+def test_the_layers_of_a_stack_are_found() -> None:
+    stack, x = SRNNStack(C, H, batch_first=True, mlp=(4,), dtype=torch.float64), numbers(N, T, C)
+    assert [each.name for each in diagnose(stack, x).layers] == ["blocks.0.rnn, layer 0", "blocks.1.rnn, layer 0"]
 
 
 def test_both_directions_are_named() -> None:

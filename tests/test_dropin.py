@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import FlopCounterMode
 
-from srnn import SRNN, SRNNCell, kernels, shuffle_scan
+from srnn import SRNN, SRNNCell, SRNNStack, kernels, shuffle_scan
 from srnn.errors import DeviceError, DtypeError, LengthError, SettingError, ShapeError, TracingError
 
 C, K, H, N, T, V = 3, 4, 5, 4, 6, 7
@@ -313,6 +313,25 @@ def test_a_nested_batch_is_the_padded_one_with_lengths(settings: dict[str, Any],
     )
 
 
+def test_a_stack_takes_nested_batches() -> None:
+    stack, x = SRNNStack(C, H, batch_first=True, bidirectional=True, dtype=torch.float64), numbers(N, T, C)
+    rows = [row[:length] for row, length in zip(x, NESTED_LENGTHS, strict=True)]
+    output, h_n = stack(jagged(rows))
+    expected, expected_h_n = stack(x, lengths=NESTED_LENGTHS)
+    for row, padded, length in zip(output.unbind(), expected, NESTED_LENGTHS, strict=True):
+        assert_close(row, padded[:length])
+    assert_close(h_n, expected_h_n)
+    assert_close(stack.final_output(jagged(rows)), stack.final_output(x, lengths=NESTED_LENGTHS))
+
+
+def test_resets_of_a_nested_batch_are_a_padded_mask() -> None:
+    rnn, x, reset = layer(), numbers(N, T, C), torch.rand(N, T) < 0.3
+    rows = [row[:length] for row, length in zip(x, NESTED_LENGTHS, strict=True)]
+    assert_close(rnn(jagged(rows), reset=reset)[1], rnn(x, lengths=NESTED_LENGTHS, reset=reset)[1])
+    with pytest.raises(ShapeError, match=r"reset must have the shape \(4, 6\)"):
+        rnn(jagged(rows), reset=reset[:, 1:])
+
+
 def test_output_and_input_of_a_nested_call_have_the_same_offsets() -> None:
     rnn = layer(H, H)
     x = jagged([torch.randn(length, H, dtype=torch.float64) for length in NESTED_LENGTHS])
@@ -407,18 +426,21 @@ def test_the_flop_counter_counts_a_layer_and_what_is_exported_of_it() -> None:
 
 
 class Everything(nn.Module):
-    """Every public call of layer and cell, inside another module."""
+    """Every public call of layer, stack and cell, inside another module."""
 
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(V, C, dtype=torch.float64)
         self.rnn, self.cell = layer(num_layers=2), SRNNCell(C, H, dtype=torch.float64)
+        self.stack = SRNNStack(C, H, batch_first=True, dtype=torch.float64)
 
     def forward(self, x: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
         output, h = self.rnn(x)
         more, _ = self.rnn(ids, h, alphabet=self.embedding.weight)
         h = self.rnn.step(x[:, 0], h)
-        return output + more, self.rnn.final_state(x, h), self.cell(x[:, 0], h[-1])
+        output = output + more + self.stack(ids, alphabet=self.embedding.weight)[0]
+        last = self.rnn.final_state(x, h), self.cell(x[:, 0], h[-1])
+        return output, *last, self.stack.final_state(x, h), self.stack.final_output(x, h), self.stack.step(x[:, 0], h)[0]
 
 
 def test_fx_traces_layers_as_leaves() -> None:
@@ -430,8 +452,12 @@ def test_fx_traces_layers_as_leaves() -> None:
         ("call_module", "rnn"),
         ("call_module", "rnn"),
         ("call_method", "step"),
+        ("call_module", "stack"),
         ("call_method", "final_state"),
         ("call_module", "cell"),
+        ("call_method", "final_state"),
+        ("call_method", "final_output"),
+        ("call_method", "step"),
     ]
     assert_close(traced(x, ids), model(x, ids))
     with pytest.raises(TracingError, match=r"torch\.fx keeps SRNN as one call.*trace nn\.Sequential\(SRNN\(\.\.\.\)\)"):
@@ -439,9 +465,9 @@ def test_fx_traces_layers_as_leaves() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", ["", "rnn", "cell"])
+@pytest.mark.parametrize("name", ["", "rnn", "cell", "stack"])
 def test_script_says_what_to_use_in_its_place(name: str) -> None:
-    expected = r"^torch\.jit\.script cannot compile SRNN(Cell)?; use torch\.export\.export, or torch\.compile$"
+    expected = r"^torch\.jit\.script cannot compile SRNN(Cell|Stack)?; use torch\.export\.export, or torch\.compile$"
     with pytest.raises(TracingError, match=expected):
         torch.jit.script(Everything().get_submodule(name))
 
