@@ -43,6 +43,7 @@ def every_call(rnn: Any, x: Tensor) -> list[Tensor]:
     alphabet = torch.linspace(-1, 1, V * C, dtype=x.dtype).reshape(V, C)
     return [
         *rnn(x),
+        *rnn(x[:, :1]),
         rnn.final_state(x),
         rnn.step(x[:, 0]),
         *rnn(ids, alphabet=alphabet),
@@ -117,8 +118,9 @@ class Doubled(Tensor):
 
 @pytest.mark.parametrize("part", ["weight", "bias"])
 @pytest.mark.parametrize("name", ["mlp.0", "linear", "gate"])
-def test_weights_of_another_tensor_class_work(name: str, part: str) -> None:
-    rnn, x = layer(num_layers=2), numbers(N, T, C).detach()
+@pytest.mark.parametrize("layers", [1, 2])
+def test_weights_of_another_tensor_class_work(layers: int, name: str, part: str) -> None:
+    rnn, x = layer(num_layers=layers), numbers(N, T, C).detach()
     expected = every_call(rnn, x)
     for b in rnn.b:
         linear = b.get_submodule(name)
@@ -154,9 +156,10 @@ def _forward_with(weights: dict[str, Tensor], input: Tensor) -> Tensor:
     return nn.functional.linear(input, **weights)
 
 
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("permutation", ["shift", "identity", "random"])
-def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str) -> None:
-    rnn, x = layer(num_layers=2, permutation=permutation), numbers(N, T, C).detach()
+def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str, layers: int) -> None:
+    rnn, x = layer(num_layers=layers, permutation=permutation), numbers(N, T, C).detach()
     cell = SRNNCell(C, H, permutation=permutation, dtype=torch.float64)
     expected = [*every_call(rnn, x), cell(x[:, 0])]
     offload(rnn)
@@ -164,7 +167,7 @@ def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str
     assert {parameter.device.type for parameter in rnn.parameters()} == {"meta"}
     assert_close([*every_call(rnn, x), cell(x[:, 0])], expected)
     with pytest.raises(DeviceError, match="hx is on meta"):
-        rnn(x, torch.zeros(2, N, H, dtype=torch.float64, device="meta"))
+        rnn(x, torch.zeros(layers, N, H, dtype=torch.float64, device="meta"))
     with pytest.raises(DtypeError, match=r"input must be torch\.float64"):
         rnn(x.float())
 
@@ -213,11 +216,20 @@ def test_accelerate_can_offload_a_layer(permutation: str, tmp_path: Path) -> Non
 # Hooks on all modules, dispatch modes.
 
 
-@pytest.mark.parametrize("final", [False, True], ids=["forward", "final_state"])
+CALLS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "forward": lambda rnn, x: rnn(x)[0],
+    "forward of one step": lambda rnn, x: rnn(x[:, :1])[0],
+    "final_state": lambda rnn, x: rnn.final_state(x),
+    "step": lambda rnn, x: rnn.step(x[:, 0]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
-def test_global_hooks_see_every_map(kind: str, final: bool) -> None:
-    rnn, x = layer(num_layers=2), numbers(N, T, C)
-    method = rnn.final_state if final else lambda x: rnn(x)[0]
+def test_global_hooks_see_every_map(kind: str, layers: int, call: str) -> None:
+    rnn, x = layer(num_layers=layers), numbers(N, T, C)
+    method = functools.partial(CALLS[call], rnn)
     expected = torch.autograd.grad(method(x).sum(), x)
     seen: list[nn.Module] = []
     handle = getattr(torch_module, f"register_module_{kind}_hook")(lambda module, *about: seen.append(module))
@@ -235,8 +247,9 @@ def test_a_hook_on_a_whole_input_network_is_called() -> None:
     rnn.b[0].register_forward_hook(lambda module, inputs, output: seen.append(output))
     output, _ = rnn(x)
     assert_close(shuffle_scan(seen[0]), output)
-    rnn.final_state(x)
-    assert len(seen) == 2
+    for count, call in enumerate(CALLS.values(), 2):
+        call(rnn, x)
+        assert len(seen) == count
 
 
 POLICIES: dict[str, Callable[[str], bool]] = {
