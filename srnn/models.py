@@ -48,7 +48,7 @@ class SRNNNetwork(Network):
         super().__post_init__()
         widths = all(isinstance(width, int) and width >= 1 for width in self.mlp)
         self._require(widths, "widths of at least 1, such as 32,32", "mlp")
-        self._require(self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS), "activation")
+        self._require(self.activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}", "activation")
         self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
         self._require(self.gate or self.gate_init == 0, "0.0 where there is no gate", "gate_init")
 
