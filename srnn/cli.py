@@ -120,9 +120,18 @@ def bench(
     step: Annotated[
         bool, typer.Option("--step", help="Instead: one time step, compared with nn.GRUCell, nn.GRU and onnxruntime.")
     ] = False,
-    only: Annotated[list[str] | None, typer.Option(help="Measure this benchmark alone; may be given again.")] = None,
+    swap: Annotated[
+        bool, typer.Option("--swap", help="Instead: train six small programs with nn.GRU, nn.LSTM, SRNN and SRNNStack.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="--swap: worker processes, of one thread each.")] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Measure this benchmark, or program of --swap, alone; may be given again.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the record goes.", show_default="results/bench[-networks|-scale|-step].json")
+        Path | None,
+        typer.Option(
+            help="Where the record goes.", show_default="results/bench[-networks|-scale|-step].json, results/swap.jsonl"
+        ),
     ] = None,
     readme: Annotated[Path | None, typer.Option(help="A README whose table is to be replaced by this one.")] = None,
 ) -> None:
@@ -134,10 +143,19 @@ def bench(
     srnn bench --networks --readme docs/networks.md
     srnn bench --scale --readme docs/scale.md
     srnn bench --step
+    srnn bench --swap --jobs 2 --readme docs/migrate.md
     srnn bench --readme README.md[/dim]
     """
     from srnn import bench
 
+    if swap:
+        from srnn.bench import swap as swapping
+
+        if networks or scale or step or repeats or threads != 2:
+            raise SettingError("--swap runs one thread per job: leave out --networks, --scale, --step, --repeats and --threads")
+        raise typer.Exit(swapping.main(quick, jobs, out, readme, only or ()))
+    if jobs != 1:
+        raise SettingError(f"--jobs is an option of --swap; got {jobs} without it")
     if step:
         from srnn.bench import step as stepping
 
