@@ -97,6 +97,8 @@ def test_error_of_ours_is_one_line_and_ends_with_1(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ("bench --swap --threads 1", "leave out --networks, --scale, --step, --repeats and --threads"),
+        ("bench --jobs 2", "--jobs is an option of --swap; got 2 without it"),
         ("bench --scale --networks", "leave out --networks, --only and --threads"),
         ("report --quick --readme README.md", "a rehearsal says nothing about the paper"),
         ("report --profile quick --readme README.md", "a rehearsal says nothing about the paper"),

@@ -1,4 +1,4 @@
-"""The README's code is run, block by block, and its first example comes early."""
+"""The code of the README and of docs/migrate.md is run, block by block, and the README's first example comes early."""
 
 import re
 from pathlib import Path
@@ -11,20 +11,31 @@ from srnn import info
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-FOUND = re.finditer(r"^```python\n(.*?)^```$", TEXT, re.M | re.S)
-BLOCKS = [(TEXT.count("\n", 0, block.start(1)) + 1, block[1]) for block in FOUND]
+MIGRATE = README.parent / "docs" / "migrate.md"
 
 
-@pytest.mark.parametrize(("line", "code"), BLOCKS, ids=[f"line {line}" for line, _ in BLOCKS])
-def test_block_runs_by_itself(line: int, code: str) -> None:
+def blocks(path: Path) -> list[tuple[int, str]]:
+    """The Python code of a page, each block with the line it starts in."""
+    text = path.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    return [(text.count("\n", 0, block.start(1)) + 1, block[1]) for block in found]
+
+
+BLOCKS = blocks(README)
+EVERY = [pytest.param(path, *block, id=f"{path.name} line {block[0]}") for path in (README, MIGRATE) for block in blocks(path)]
+
+
+@pytest.mark.parametrize(("path", "line", "code"), EVERY)
+def test_block_runs_by_itself(path: Path, line: int, code: str) -> None:
     names: dict[str, Any] = {}
-    # Blank lines in front make a traceback name the README's own line.
-    exec(compile("\n" * (line - 1) + code, README, "exec"), names)
+    # Blank lines in front make a traceback name the page's own line.
+    exec(compile("\n" * (line - 1) + code, path, "exec"), names)
     assert names.keys() & set(srnn.__all__), "an example that uses nothing of the package"
 
 
 def test_every_python_block_was_found() -> None:
     assert len(BLOCKS) == TEXT.count("```python") >= 4
+    assert len(EVERY) - len(BLOCKS) == MIGRATE.read_text(encoding="utf-8").count("```python") >= 1
 
 
 def test_first_example_ends_before_line_40() -> None:

@@ -2,6 +2,7 @@
 
 networks.py   every network beside nn.GRU
 scale.py      one run on several processes
+swap/         six programs trained with each of four networks
 training.py   the settings: data, networks, one training step
 limits.py     the scans beside copy_, growth in T and H, peak memory
 clock.py      how times are taken

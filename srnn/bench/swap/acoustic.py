@@ -10,6 +10,7 @@ symbols. Writing nothing costs 100.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,11 +56,11 @@ class Acoustic(Program):
         lengths = ends.gather(1, counts[:, None] - 1)[:, 0]
         return frames * (at < counts[:, None])[..., None], lengths, symbols * (torch.arange(most) < counts[:, None]), counts
 
-    def loss(self, model: nn.Module, data: Data) -> Tensor:
+    def loss(self, model: Any, data: Data) -> Tensor:
         frames, lengths, symbols, counts = data
         return F.ctc_loss(model(frames).transpose(0, 1), symbols, lengths, counts)
 
-    def score(self, model: nn.Module, data: Data) -> Scores:
+    def score(self, model: Any, data: Data) -> Scores:
         frames, lengths, symbols, counts = data
         found = [row[:n].tolist() for row, n in zip(model(frames).argmax(dim=-1), lengths.tolist(), strict=True)]
         wanted = [row[:n].tolist() for row, n in zip(symbols, counts.tolist(), strict=True)]

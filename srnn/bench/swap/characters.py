@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,11 +59,11 @@ class Characters(Program):
         starts = torch.randint(start, end - self.length, (n, 1), generator=draws)
         return (ids[starts + torch.arange(self.length + 1)],)
 
-    def loss(self, model: nn.Module, data: Data) -> Tensor:
+    def loss(self, model: Any, data: Data) -> Tensor:
         (windows,) = data
         return F.cross_entropy(model(windows[:, :-1]).flatten(0, 1), windows[:, 1:].flatten())
 
-    def score(self, model: nn.Module, data: Data) -> Scores:
+    def score(self, model: Any, data: Data) -> Scores:
         return {"bits per character": float(self.loss(model, data)) / math.log(2)}
 
 

@@ -8,6 +8,7 @@ All letters are equally frequent in all languages, so a single letter says nothi
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,11 +56,11 @@ class Classifier(Program):
             letters[:, t] = torch.where(follows[:, t], favourite, letters[:, t])
         return letters * (torch.arange(self.length) < lengths[:, None]), lengths, languages
 
-    def loss(self, model: nn.Module, data: Data) -> Tensor:
+    def loss(self, model: Any, data: Data) -> Tensor:
         words, lengths, languages = data
         return F.cross_entropy(model(words, lengths), languages)
 
-    def score(self, model: nn.Module, data: Data) -> Scores:
+    def score(self, model: Any, data: Data) -> Scores:
         words, lengths, languages = data
         return {"accuracy, %": percent_right(model(words, lengths), languages)}
 

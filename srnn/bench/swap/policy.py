@@ -96,7 +96,7 @@ class Policy(Program):
         cells = torch.randint(self.length // 2, self.length + 1, (n,), generator=draws)
         return signs, cells, torch.randn(n, self.length + 1 + SPARE, NOISE, generator=draws)
 
-    def loss(self, model: nn.Module, data: Data) -> Tensor:
+    def loss(self, model: Any, data: Data) -> Tensor:
         seen, actions, rewards, on, _ = play(model, data, greedy=False)
         scores, values, _ = model(seen)
         logs = F.log_softmax(scores, dim=-1)
@@ -106,5 +106,5 @@ class Policy(Program):
         each = -chosen * advantage.detach() + VALUE_WEIGHT * advantage.square() - ENTROPY_WEIGHT * entropy
         return (each * on).sum() / on.sum()
 
-    def score(self, model: nn.Module, data: Data) -> Scores:
+    def score(self, model: Any, data: Data) -> Scores:
         return {"episodes won, %": 100 * float(play(model, data, greedy=True).won.float().mean())}

@@ -125,23 +125,28 @@ def _summary(programs: Sequence[Program], ours: str, theirs: str, chosen: Choice
     return f"{ours} is at least as good as {theirs} {' and '.join(parts)}."
 
 
-def about(runs: Sequence[Run], found: Found) -> str:
-    """Returns what was run, on what data, and where."""
+def about(runs: Sequence[Run], found: Found) -> list[str]:
+    """Returns what was run, where, and the sizes and data of each program."""
     rates, seeds = (
         ", ".join(f"{value:g}" for value in sorted({getattr(run, name) for run in runs})) for name in ("lr", "seed")
     )
-    sizes = [
-        f"{p.name} {p.updates} updates or {p.seconds:g} CPU seconds, {p.hidden_size} units, batch {p.batch_size}, "
-        f"up to {p.length} steps"
-        for p in dict.fromkeys(run.program for run in runs)
-    ]
-    texts = {each["settings"]["data"] for each in found.values() if each["settings"]["program"] == "characters"}
-    commits = {f"{each['commit']['id'][:10]}{' with changes' if each['commit']['dirty'] else ''}" for each in found.values()}
+    commits = {
+        f"{each['commit']['id'][:10]}{' with changes' if each['commit']['dirty'] is True else ''}" for each in found.values()
+    }
     machines = {f"{each['machine']['cpu']}, torch {each['versions']['torch']}" for each in found.values()}
+    return [
+        f"{len(found)} runs with Adam, learning rates {rates}, seeds {seeds}, gradients clipped to norm {CLIP:g}, one thread. "
+        f"Only the CPU time of updates counts. Measured on {_listed(machines)}; commit {_listed(commits)}. Budgets, sizes and "
+        "data:",
+        *(f"- {_sizes(program, found)}" for program in dict.fromkeys(run.program for run in runs)),
+    ]
+
+
+def _sizes(program: Program, found: Found) -> str:
+    data = {each["settings"]["data"] for each in found.values() if each["settings"]["program"] == program.name}
     return (
-        f"{len(found)} runs with Adam, learning rates {rates}, seeds {seeds}, gradients clipped to norm {CLIP:g}, one thread: "
-        f"{'; '.join(sizes)}. Only the CPU time of updates counts. All data are drawn at random, except the text of the "
-        f"character model: {_listed(texts)}. Measured on {_listed(machines)}; commit {_listed(commits)}."
+        f"{program.name}: {program.updates} updates or {program.seconds:g} CPU seconds, {program.hidden_size} units, "
+        f"batch {program.batch_size}, up to {program.length} steps, data: {_listed(data)}"
     )
 
 
@@ -151,10 +156,13 @@ def _listed(names: set[str]) -> str:
 
 def markdown(runs: Sequence[Run], found: Found) -> str:
     """Returns table, sentences and origin for a document."""
+    if not found:
+        return "There are no records yet. Run `srnn bench --swap --readme docs/migrate.md`."
     rows, sentences = tables(runs, found)
     rule = ["---", "---", *["--:"] * (len(HEADING) - 2)]
     lines = [f"| {' | '.join(cells)} |" for cells in (HEADING, rule, *rows)]
-    return "\n".join([*lines, "", *(f"- {sentence}" for sentence in sentences), "", f"{MEANING} {about(runs, found)}"])
+    origin, *sizes = about(runs, found)
+    return "\n".join([*lines, "", *(f"- {sentence}" for sentence in sentences), "", f"{MEANING} {origin}", "", *sizes])
 
 
 def show(runs: Sequence[Run], found: Found, console: Console) -> None:
@@ -165,4 +173,4 @@ def show(runs: Sequence[Run], found: Found, console: Console) -> None:
         table.add_column(name, justify="right" if i > 1 else "left", overflow="fold")
     for cells in rows:
         table.add_row(*(Text(re.sub(r"\*\*", "", cell), style="bold" if cell.startswith("**") else "") for cell in cells))
-    console.print(table, *sentences, f"{MEANING} {about(runs, found)}", sep="\n", highlight=False, markup=False)
+    console.print(table, *sentences, MEANING, *about(runs, found), sep="\n", highlight=False, markup=False)

@@ -9,6 +9,7 @@ memory one of 16 tags is right by chance.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,11 +56,11 @@ class Tagger(Program):
         i, j = (which.gather(1, place) % CUES for place in (before, after))
         return (SIZES.cumsum(0) - SIZES)[kinds] + which, (1 + CUES * i + j) * (kinds == 2)
 
-    def loss(self, model: nn.Module, data: Data) -> Tensor:
+    def loss(self, model: Any, data: Data) -> Tensor:
         words, tags = data
         return F.cross_entropy(model(words).flatten(0, 1), tags.flatten())
 
-    def score(self, model: nn.Module, data: Data) -> Scores:
+    def score(self, model: Any, data: Data) -> Scores:
         words, tags = data
         names = tags > 0
         return {"accuracy of names, %": percent_right(model(words)[names], tags[names])}
