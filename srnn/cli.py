@@ -232,7 +232,7 @@ def train(
     gate_init: Annotated[
         float | None, typer.Option(help="srnn: added to the gate's first bias, such as -3.", rich_help_panel=NETWORK)
     ] = None,
-    activation: Annotated[str | None, typer.Option(help="srnn: relu or tanh.", rich_help_panel=NETWORK)] = None,
+    activation: Annotated[str | None, typer.Option(help="srnn: relu, tanh or clip.", rich_help_panel=NETWORK)] = None,
     permutation: Annotated[str | None, typer.Option(help="srnn: shift, identity or random.", rich_help_panel=NETWORK)] = None,
     readout: Annotated[
         str | None,

@@ -8,11 +8,17 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from srnn import records
+from srnn.diagnose import diagnose
 from srnn.errors import SettingError, StorageError
+from srnn.tasks import Batch
 from srnn.train import Training, Watcher
 
 SHOWN = 100  # updates whose mean loss is shown
 EVERY = 10.0  # seconds between plain lines
+LEAST = 100  # updates before a run is judged: sooner, most runs are at chance level
+STALLED = 0.9  # times the error at chance level; a run with more than that has learned nothing
+EXAMINED = 20_000_000  # numbers in the states of the sequences that a diagnosis looks at
 
 
 def describe(run: Mapping[str, Any]) -> str:
@@ -138,9 +144,69 @@ class Bar(Watcher):
         self.bar.stop()
 
 
+class Examiner(Watcher):
+    """Prints a diagnosis of the network's SRNN layers, once, if the run is at chance level after a tenth of its updates.
+
+    Judged is the mean loss of the later half of these updates, where data never repeat and the loss is the score, or the next
+    evaluation, where the score is an accuracy. Other tasks are skipped: their baselines are not chance, and may be hard to
+    beat. So are runs that time will end, whose number of updates is not known.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def begin(self, training: Training) -> None:
+        self.due = None if training.place.diagnosis.exists() else _judged_after(training)
+
+    def update(self, training: Training) -> None:
+        if training.position.step != self.due or not (standing := _at_chance(training)):
+            return
+        try:
+            diagnosis = diagnose(training.model, _some_sequences(training))
+        except SettingError:  # there are no SRNN layers, or they are called step by step
+            return
+        text = f"after {self.due} of {training.last_step} updates the run is still at chance level: {standing}\n{diagnosis}"
+        # Written first: a run that is killed and resumed from before this update must not print it a second time.
+        records.replace(training.place.diagnosis, f"{text}\n".encode())
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _judged_after(training: Training) -> int | None:
+    """The update after which it is seen whether a run has left chance level; None for runs of which this cannot be said."""
+    task, last = training.task, training.last_step
+    is_evaluated = (task.selects or task.reports) is not None
+    if last is None or is_evaluated is not (task.metric == "accuracy"):
+        return None
+    after = max(LEAST, -(-last // 10))
+    if is_evaluated:
+        after = -(-after // training.entry_every) * training.entry_every
+    return after
+
+
+def _at_chance(training: Training) -> str:
+    """Where a run stands, in words, if that is no better than chance; otherwise nothing."""
+    task, position = training.task, training.position
+    if (found := training.last_evaluation) is not None:
+        best = 100.0 if task.ceiling is None else task.ceiling
+        stalled, standing = best - found["score"] > STALLED * (best - task.guesser), f"{task.metric} {number(found['score'])}"
+    else:
+        losses = position.recent[-(position.step // 2) :]
+        mean = sum(losses) / len(losses)
+        stalled, standing = mean > STALLED * task.guesser, f"loss {number(mean)}"
+    return f"{standing}, chance level {number(task.guesser)}" if stalled else ""
+
+
+def _some_sequences(training: Training) -> Batch:
+    """The first sequences of the last batch, so many that their states need not much memory."""
+    run, step = training.run, training.position.step
+    batch = training.task.batch(step - 1, run.batch_size, run.seed).to(training.device)
+    rows = slice(max(1, EXAMINED // (batch.input.shape[1] * run.network.hidden_size)))
+    return Batch(batch.input[rows], batch.target[rows], None if batch.lengths is None else batch.lengths[rows])
+
+
 def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list[Watcher]:
     """Those that the user asked for."""
-    shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console)]
+    shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console), Examiner(console)]
     return [*shown, *([Board(tensorboard)] if tensorboard else [])]
 
 

@@ -5,6 +5,7 @@
     checkpoint.safetensors    weights, optimiser and position, to go on from
     model.safetensors         the weights that are reported
     record.json               the finished run, in one piece
+    diagnosis.txt             what was printed about a network that did not leave chance level
     lock                      held by the process that works in the folder
 
 Lines are added to metrics.jsonl; the other files are replaced in one step.
@@ -38,7 +39,8 @@ class RunFolder:
         self.path = path
         self.run, self.metrics, self.record = path / "run.json", path / "metrics.jsonl", path / "record.json"
         self.checkpoint, self.model = path / "checkpoint.safetensors", path / "model.safetensors"
-        self.files = (self.run, self.metrics, self.record, self.checkpoint, self.model)
+        self.diagnosis = path / "diagnosis.txt"
+        self.files = (self.run, self.metrics, self.record, self.checkpoint, self.model, self.diagnosis)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:

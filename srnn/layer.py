@@ -102,7 +102,7 @@ class InputNetwork(nn.Module):
 
     def quick_step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor | None:
         """`step` where input of the right sizes is plainly right; None where it must be looked at, or modules be called."""
-        if type(x) is not Tensor or type(h) is not Tensor or not kernels.takes_cell(x) or torch.is_autocast_enabled("cpu"):
+        if not kernels.takes_cell(x) or torch.is_autocast_enabled("cpu"):
             return None
         maps = self._maps()
         if maps is None or not (x.dtype == h.dtype == maps[0].dtype and h.is_cpu and maps[0].is_cpu):
@@ -111,17 +111,19 @@ class InputNetwork(nn.Module):
 
     def _maps(self) -> list[Tensor] | None:
         """Weights and biases of f_r's maps and the gate's, for one operator; None where a module must be called itself."""
-        if not _is_plain(self, InputNetwork):
+        parts: Any = self._modules  # not by attributes: nn.Module finds those slowly, and a step is short
+        hidden = parts["mlp"]
+        if not (_is_plain(self, InputNetwork) and _is_plain(hidden, HiddenLayers)):
             return None
-        parts = self._modules  # not by attributes: nn.Module finds those slowly, and a step is short
-        modules = [*parts["mlp"]._modules.values(), parts["linear"], parts["gate"]]  # type: ignore[union-attr]
         found: list[Tensor] = []
-        for module in modules:
-            if module is None:
-                continue
-            if not _is_plain(module, nn.Linear if type(module) is nn.Linear else nn.ReLU):
+        for module in (*hidden._modules.values(), parts["linear"], parts["gate"]):
+            if type(module) is nn.Linear and _is_plain(module, nn.Linear):
+                weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
+                if weight is None or (bias is not None) != self.has_bias:  # pruned, or a bias was taken away
+                    return None
+                found += [weight] if bias is None else [weight, bias]
+            elif module is not None and not _is_plain(module, nn.ReLU):
                 return None
-            found += [parameter for parameter in module._parameters.values() if parameter is not None]
         return found
 
     def _is_plain(self) -> bool:
@@ -327,6 +329,8 @@ class _Shuffling(_Recurrent):
 
     def _quick_step(self, x: Tensor, h: Tensor | None, *layers: int) -> Tensor | None:
         """One step of a single layer without a second look at what is plainly right; None where there must be one."""
+        if type(x) is not Tensor or not (h is None or type(h) is Tensor) or x.is_nested:
+            return None
         first, *others = self._modules["b"]._modules.values()  # type: ignore[union-attr]
         sizes = (*layers, *x.shape[:-1], self.hidden_size)
         if others or x.shape[-1:] != (self.input_size,) or x.dim() > 2 or (h is not None and h.shape != sizes):

@@ -22,6 +22,7 @@ from srnn.baselines.urnn import URNNNetwork
 from srnn.kernels import ACTIVATIONS
 from srnn.layer import PERMUTATIONS, SRNN
 from srnn.network import Network
+from srnn.stack_network import SRNNStackNetwork
 from srnn.tasks import Batch, Task
 
 
@@ -47,7 +48,7 @@ class SRNNNetwork(Network):
         super().__post_init__()
         widths = all(isinstance(width, int) and width >= 1 for width in self.mlp)
         self._require(widths, "widths of at least 1, such as 32,32", "mlp")
-        self._require(self.activation in ACTIVATIONS, " or ".join(ACTIVATIONS), "activation")
+        self._require(self.activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}", "activation")
         self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
         self._require(self.gate or self.gate_init == 0, "0.0 where there is no gate", "gate_init")
 
@@ -90,6 +91,7 @@ NETWORKS: dict[str, type[Network]] = {
         RNNNetwork,
         SCORNNNetwork,
         SRNNNetwork,
+        SRNNStackNetwork,
         URNNNetwork,
     )
 }
@@ -116,13 +118,13 @@ class Model(nn.Module):
         one_hot = torch.eye(task.symbols) if task.symbols and not embed else None
         self.register_buffer("alphabet", task.alphabet if one_hot is None else one_hot, persistent=False)
         self.rnn: Any = network.layer(C, task.usual_steps)
-        self.every_step, self.takes_symbols = task.every_step, network.takes_symbols
+        self.every_step, self.takes_symbols, self.last_output = task.every_step, network.takes_symbols, network.last_output
         self.readout = _readout((network.output_size(C), *readout, task.output_size), norm, dropout)
         network.begin_readout(self.readout[-1], task.name)  # type: ignore[arg-type]
 
     def forward(self, batch: Batch) -> Tensor:
         if self.takes_symbols and not self.every_step:
-            return self.readout(self.rnn.final_state(batch.input, alphabet=self.symbols, lengths=batch.lengths)[-1])
+            return self.readout(self.last_output(self.rnn, batch.input, self.symbols, batch.lengths))
         states = self.states(batch.input)[0]
         if self.every_step:
             return self.readout(states)

@@ -43,7 +43,7 @@ class Network:
 
     name: ClassVar[str]
     is_stacked: ClassVar[bool] = True  # whether num_layers may be more than 1
-    takes_symbols: ClassVar[bool] = False  # whether its layer has alphabet= and final_state, as `srnn.SRNN`
+    takes_symbols: ClassVar[bool] = False  # whether its layer has alphabet=, and `last_output` can be called
     recipes: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
     authors_counts: ClassVar[Mapping[str, int]] = {}  # by variant: what the SRNN authors' code counts on adding, 128 units
 
@@ -71,6 +71,10 @@ class Network:
     def layer(self, input_size: int, steps: int) -> nn.Module:
         """A layer with batch_first=True; `steps` is about how long the task's sequences are."""
         raise NotImplementedError
+
+    def last_output(self, layer: Any, x: Tensor, alphabet: Tensor | None, lengths: Tensor | None) -> Tensor:
+        """The layer's output after each row's last step, [N, H], of a layer with `final_state`, as `srnn.SRNN`."""
+        return layer.final_state(x, alphabet=alphabet, lengths=lengths)[-1]
 
     def begin_readout(self, readout: nn.Linear, task: str) -> None:
         """Draws the first weights of the read-out's last map, where for this task they are not torch's."""

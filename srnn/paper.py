@@ -22,6 +22,9 @@ from srnn.run import Run
 PROFILES = ("cpu", "full", "quick")
 SEEDS = (1234, 1, 2)  # the first is the curve that is shown, the others its band
 RIVALS = ("rnn", "lstm", "gru", "urnn", "nru", "nnrnn")  # that the paper ran
+OTHERS = tuple(
+    sorted(set(NETWORKS) - {*RIVALS, "srnn", "srnnstack"})
+)  # srnnstack is a form of srnn, no network to compare it with
 TOY: dict[str, Any] = {"steps": 3, "hidden_size": 16, "batch_size": 10, "eval_every": 1000}
 DELAYS = (100, 200, 300, 500, 1000, 2000)
 LENGTHS = (100, 200, 400, 750, 1000, 1500)
@@ -116,8 +119,7 @@ class Plan:
 
     @property
     def rivals(self) -> tuple[str, ...]:
-        others = tuple(sorted(set(NETWORKS) - {*RIVALS, "srnn"}))
-        return RIVALS + (others if self.all_networks else ())
+        return RIVALS + (OTHERS if self.all_networks else ())
 
     def point(
         self, line: str, x: Any, task: str, network: str, *, recipe: str = "paper", minutes: float = 5.0, **settings: Any
@@ -313,7 +315,7 @@ def runtime(plan: Plan) -> Iterator[Measurement]:
     for task in ("copy", "adding", "pmnist", "speech"):
         yield Measurement("runtime", "Table 4", task, "runtime", {"task": task} | short)
         if plan.all_networks:
-            others = [name for name in sorted(NETWORKS) if name not in ("srnn", "rnn", "lstm", "gru", "nru", "urnn")]
+            others = sorted((*OTHERS, "nnrnn"))
             yield Measurement("runtime", "other networks", task, "runtime", {"task": task, "networks": others} | short)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from srnn import check
+from srnn import check, leaf
 from srnn.check import Lengths
 from srnn.errors import SettingError
 from srnn.layer import SRNN, Device, _Recurrent
@@ -47,7 +47,7 @@ class SRNNStack(_Recurrent):
     bias            whether the linear maps and the norms have one
     dropout         probability, in training, of each number that a block adds to x. nn.GRU drops a layer's output, and not
                     that of the last layer; here every block drops, also the last or only one, and x itself passes
-    width           numbers per step between the blocks. None is hidden_size
+    width           numbers per step between the blocks. None is hidden_size // 2, at least 16
     mlp, gate, gate_init, activation, permutation
                     settings of each `SRNN`; "random" draws a permutation for each
     The rest is as in `nn.GRU`; maps start as `nn.Linear` does, norms as `nn.LayerNorm`.
@@ -75,9 +75,11 @@ class SRNNStack(_Recurrent):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        # At this width a layer has half the weights of one of nn.GRU with as many units, 3 H^2 instead of 6 H^2.
-        width = hidden_size if width is None else width
-        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, width=width)
+        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        # Products with W and the gate, of width * H weights, are nearly all of the cost, and states are cheap. At half of
+        # hidden_size two blocks cost about as much as one layer of nn.GRU. A norm of a few numbers would lose most of them.
+        width = max(16, hidden_size // 2) if width is None else width
+        check.sizes(width=width)
         check.flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
         check.floating(dtype)
         self.input_size, self.hidden_size, self.num_layers, self.width = input_size, hidden_size, num_layers, width
@@ -106,7 +108,8 @@ class SRNNStack(_Recurrent):
     ) -> tuple[Any, Tensor]:
         """The output at all steps, and the last state of the SRNN of every block and direction: (output, h_n).
 
-        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; or a PackedSequence
+        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a
+                    jagged nested tensor [N, T, C]
         hx, h_n     [layers * D, N, H], without N for one sequence; hx=None is zeros. These are states of ReLU as SRNN has
                     them, not bounded; to look at what the stack found, take the output
         output      like input, D * H wide
@@ -116,6 +119,8 @@ class SRNNStack(_Recurrent):
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
         reset       bool, with input's batch and time axes: where it is True a new sequence starts, as in `SRNN`
         """
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
@@ -128,6 +133,8 @@ class SRNNStack(_Recurrent):
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
         """The h_n of `forward`; with ReLU the last block never holds its states."""
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
 
     def final_output(
@@ -144,6 +151,8 @@ class SRNNStack(_Recurrent):
         Without N for one sequence. In one direction the last block never holds its states (with ReLU). In both directions the
         last block's reverse part has seen one step by then; the blocks below it have seen all.
         """
+        if leaf.is_traced(input, hx):
+            return leaf.node(self, "final_output", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="output")[1][0]
 
     def step(self, x: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -151,6 +160,8 @@ class SRNNStack(_Recurrent):
 
         h=None is zeros. reset [N], bool: rows whose h is taken as zeros.
         """
+        if leaf.is_traced(x, h):
+            return leaf.node(self, "step", x, h, reset=reset)
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
         x, _, batch = self._input("x", x, None, ("batch",), ())
@@ -168,6 +179,11 @@ class SRNNStack(_Recurrent):
 
     def flatten_parameters(self) -> None:
         """Does nothing; here because programs written for `nn.GRU` call it."""
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each block."""
+        return [list(block.parameters()) for block in self.blocks]
 
     @property
     def _weight(self) -> Tensor:

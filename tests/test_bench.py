@@ -465,7 +465,7 @@ def test_every_network_is_timed_beside_gru(tiny_networks: None, tmp_path: Path) 
         assert column["times_gru"]["gru"] == 1.0
         assert all(value > 0 for value in column["times_gru"].values())
     heading, rows, _ = table.tables(record)[0]
-    assert [len(row) for row in rows] == [len(heading)] * 16
+    assert [len(row) for row in rows] == [len(heading)] * 17
     text = readme.read_text()
     assert "| urnn, factored |" in text
     assert "old" not in text

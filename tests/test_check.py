@@ -103,6 +103,7 @@ X, HX = torch.zeros(T, N, C), torch.zeros(2, N, H)
 IDS, ALPHABET = torch.zeros(T, N, dtype=torch.int64), torch.zeros(V, C)
 PACKED = pack_padded_sequence(X, torch.tensor([3, T, 2, 1]), enforce_sorted=False)
 RESET = torch.zeros(T, N, dtype=torch.bool)
+NO_TENSOR: Any = [1.0]
 PACKED_RESET = pack_padded_sequence(RESET, torch.tensor([3, T, 2, 1]), enforce_sorted=False)
 HX_EXPECTED = "hx must be [layers * directions, batch, hidden] = (2, 4, 5) to go with input of shape"
 FLOAT_EXPECTED = "must be torch.float32, like the weights; got torch"
@@ -272,6 +273,9 @@ STEP_ERRORS: dict[str, tuple[Callable[[SRNN, SRNNCell], Any], type[SRNNError], s
     "reset shape": (lambda rnn, cell: rnn.step(X[0], HX, RESET), ShapeError, "reset must have the shape (4,) to go ... (6, 4)"),
     "reset dtype": (lambda rnn, cell: rnn.step(X[0], HX, IDS[0]), DtypeError, "reset must be torch.bool; got torch.int64"),
     "direction": (lambda rnn, cell: SRNN(C, H, bidirectional=True).step(X[0]), SettingError, "step goes ... bidirectional"),
+    "list": (lambda rnn, cell: rnn.step(NO_TENSOR), SettingTypeError, "x_t must be a tensor; got list"),
+    "h list": (lambda rnn, cell: rnn.step(X[0], NO_TENSOR), SettingTypeError, "h must be a tensor; got list"),
+    "cell list": (lambda rnn, cell: cell(NO_TENSOR), SettingTypeError, "input must be a tensor; got list"),
     "cell rank": (lambda rnn, cell: cell(X), ShapeError, "input must be [batch, inputs] or [inputs]; got shape (6, 4, 3)"),
     "cell width": (lambda rnn, cell: cell(X[0, :, :2]), ShapeError, "input must be input_size = 3 wide"),
     "cell h": (lambda rnn, cell: cell(X[0], HX), ShapeError, "hx must be [batch, hidden] = (4, 5) ... got (2, 4, 5)"),

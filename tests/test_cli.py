@@ -104,7 +104,7 @@ def test_error_of_ours_is_one_line_and_ends_with_1(run: Run) -> None:
         ("report --profile quick --readme README.md", "a rehearsal says nothing about the paper"),
         ("reproduce copy --profile full --quick", "leave out --profile full"),
         ("train speech --corpus mnist", "no corpus is called 'mnist'; there are speech, timit, timit-sample"),
-        ("train copy --activation gelu", "srnn: activation must be relu or tanh; got 'gelu'"),
+        ("train copy --activation gelu", "srnn: activation must be one of relu, tanh, clip; got 'gelu'"),
         ("train copy --permutation turn", "srnn: permutation must be shift, identity, random; got 'turn'"),
     ],
 )
@@ -509,7 +509,7 @@ def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
             "besides --steps, --epochs, --minutes, --cpu-minutes, --patience, --resume takes none",
         ),
         ("train copy --device meta", "device 'meta' is not available here: it computes nothing"),
-        ("train copy --out [/b]x --activation tan[/h]", "activation must be relu or tanh; got 'tan[/h]'"),
+        ("train copy --out [/b]x --activation tan[/h]", "activation must be one of relu, tanh, clip; got 'tan[/h]'"),
         ("train copy --model nnrnn --hidden-size 7", "nnrnn: hidden_size must be even; got 7"),
         (
             "train copy --model eurnn --set style=fft --hidden-size 12",

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 from torch.utils.flop_counter import FlopCounterMode
 
-from srnn import SRNN, SRNNCell, kernels, shuffle_scan
+from srnn import SRNN, SRNNCell, SRNNStack, kernels, shuffle_scan
 from srnn.errors import DeviceError, DtypeError, LengthError, SettingError, ShapeError, TracingError
 
 C, K, H, N, T, V = 3, 4, 5, 4, 6, 7
@@ -43,6 +43,7 @@ def every_call(rnn: Any, x: Tensor) -> list[Tensor]:
     alphabet = torch.linspace(-1, 1, V * C, dtype=x.dtype).reshape(V, C)
     return [
         *rnn(x),
+        *rnn(x[:, :1]),
         rnn.final_state(x),
         rnn.step(x[:, 0]),
         *rnn(ids, alphabet=alphabet),
@@ -117,8 +118,9 @@ class Doubled(Tensor):
 
 @pytest.mark.parametrize("part", ["weight", "bias"])
 @pytest.mark.parametrize("name", ["mlp.0", "linear", "gate"])
-def test_weights_of_another_tensor_class_work(name: str, part: str) -> None:
-    rnn, x = layer(num_layers=2), numbers(N, T, C).detach()
+@pytest.mark.parametrize("layers", [1, 2])
+def test_weights_of_another_tensor_class_work(layers: int, name: str, part: str) -> None:
+    rnn, x = layer(num_layers=layers), numbers(N, T, C).detach()
     expected = every_call(rnn, x)
     for b in rnn.b:
         linear = b.get_submodule(name)
@@ -154,9 +156,10 @@ def _forward_with(weights: dict[str, Tensor], input: Tensor) -> Tensor:
     return nn.functional.linear(input, **weights)
 
 
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("permutation", ["shift", "identity", "random"])
-def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str) -> None:
-    rnn, x = layer(num_layers=2, permutation=permutation), numbers(N, T, C).detach()
+def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str, layers: int) -> None:
+    rnn, x = layer(num_layers=layers, permutation=permutation), numbers(N, T, C).detach()
     cell = SRNNCell(C, H, permutation=permutation, dtype=torch.float64)
     expected = [*every_call(rnn, x), cell(x[:, 0])]
     offload(rnn)
@@ -164,7 +167,7 @@ def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str
     assert {parameter.device.type for parameter in rnn.parameters()} == {"meta"}
     assert_close([*every_call(rnn, x), cell(x[:, 0])], expected)
     with pytest.raises(DeviceError, match="hx is on meta"):
-        rnn(x, torch.zeros(2, N, H, dtype=torch.float64, device="meta"))
+        rnn(x, torch.zeros(layers, N, H, dtype=torch.float64, device="meta"))
     with pytest.raises(DtypeError, match=r"input must be torch\.float64"):
         rnn(x.float())
 
@@ -213,11 +216,20 @@ def test_accelerate_can_offload_a_layer(permutation: str, tmp_path: Path) -> Non
 # Hooks on all modules, dispatch modes.
 
 
-@pytest.mark.parametrize("final", [False, True], ids=["forward", "final_state"])
+CALLS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "forward": lambda rnn, x: rnn(x)[0],
+    "forward of one step": lambda rnn, x: rnn(x[:, :1])[0],
+    "final_state": lambda rnn, x: rnn.final_state(x),
+    "step": lambda rnn, x: rnn.step(x[:, 0]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("kind", ["forward", "forward_pre", "full_backward", "full_backward_pre"])
-def test_global_hooks_see_every_map(kind: str, final: bool) -> None:
-    rnn, x = layer(num_layers=2), numbers(N, T, C)
-    method = rnn.final_state if final else lambda x: rnn(x)[0]
+def test_global_hooks_see_every_map(kind: str, layers: int, call: str) -> None:
+    rnn, x = layer(num_layers=layers), numbers(N, T, C)
+    method = functools.partial(CALLS[call], rnn)
     expected = torch.autograd.grad(method(x).sum(), x)
     seen: list[nn.Module] = []
     handle = getattr(torch_module, f"register_module_{kind}_hook")(lambda module, *about: seen.append(module))
@@ -235,8 +247,9 @@ def test_a_hook_on_a_whole_input_network_is_called() -> None:
     rnn.b[0].register_forward_hook(lambda module, inputs, output: seen.append(output))
     output, _ = rnn(x)
     assert_close(shuffle_scan(seen[0]), output)
-    rnn.final_state(x)
-    assert len(seen) == 2
+    for count, call in enumerate(CALLS.values(), 2):
+        call(rnn, x)
+        assert len(seen) == count
 
 
 POLICIES: dict[str, Callable[[str], bool]] = {
@@ -311,6 +324,25 @@ def test_a_nested_batch_is_the_padded_one_with_lengths(settings: dict[str, Any],
         torch.autograd.grad((rnn.final_state(jagged(rows), hx, alphabet=alphabet) * weight_n).sum(), wanted),
         torch.autograd.grad((h_n * weight_n).sum(), wanted),
     )
+
+
+def test_a_stack_takes_nested_batches() -> None:
+    stack, x = SRNNStack(C, H, batch_first=True, bidirectional=True, dtype=torch.float64), numbers(N, T, C)
+    rows = [row[:length] for row, length in zip(x, NESTED_LENGTHS, strict=True)]
+    output, h_n = stack(jagged(rows))
+    expected, expected_h_n = stack(x, lengths=NESTED_LENGTHS)
+    for row, padded, length in zip(output.unbind(), expected, NESTED_LENGTHS, strict=True):
+        assert_close(row, padded[:length])
+    assert_close(h_n, expected_h_n)
+    assert_close(stack.final_output(jagged(rows)), stack.final_output(x, lengths=NESTED_LENGTHS))
+
+
+def test_resets_of_a_nested_batch_are_a_padded_mask() -> None:
+    rnn, x, reset = layer(), numbers(N, T, C), torch.rand(N, T) < 0.3
+    rows = [row[:length] for row, length in zip(x, NESTED_LENGTHS, strict=True)]
+    assert_close(rnn(jagged(rows), reset=reset)[1], rnn(x, lengths=NESTED_LENGTHS, reset=reset)[1])
+    with pytest.raises(ShapeError, match=r"reset must have the shape \(4, 6\)"):
+        rnn(jagged(rows), reset=reset[:, 1:])
 
 
 def test_output_and_input_of_a_nested_call_have_the_same_offsets() -> None:
@@ -407,18 +439,21 @@ def test_the_flop_counter_counts_a_layer_and_what_is_exported_of_it() -> None:
 
 
 class Everything(nn.Module):
-    """Every public call of layer and cell, inside another module."""
+    """Every public call of layer, stack and cell, inside another module."""
 
     def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(V, C, dtype=torch.float64)
         self.rnn, self.cell = layer(num_layers=2), SRNNCell(C, H, dtype=torch.float64)
+        self.stack = SRNNStack(C, H, batch_first=True, dtype=torch.float64)
 
     def forward(self, x: Tensor, ids: Tensor) -> tuple[Tensor, ...]:
         output, h = self.rnn(x)
         more, _ = self.rnn(ids, h, alphabet=self.embedding.weight)
         h = self.rnn.step(x[:, 0], h)
-        return output + more, self.rnn.final_state(x, h), self.cell(x[:, 0], h[-1])
+        output = output + more + self.stack(ids, alphabet=self.embedding.weight)[0]
+        last = self.rnn.final_state(x, h), self.cell(x[:, 0], h[-1])
+        return output, *last, self.stack.final_state(x, h), self.stack.final_output(x, h), self.stack.step(x[:, 0], h)[0]
 
 
 def test_fx_traces_layers_as_leaves() -> None:
@@ -430,8 +465,12 @@ def test_fx_traces_layers_as_leaves() -> None:
         ("call_module", "rnn"),
         ("call_module", "rnn"),
         ("call_method", "step"),
+        ("call_module", "stack"),
         ("call_method", "final_state"),
         ("call_module", "cell"),
+        ("call_method", "final_state"),
+        ("call_method", "final_output"),
+        ("call_method", "step"),
     ]
     assert_close(traced(x, ids), model(x, ids))
     with pytest.raises(TracingError, match=r"torch\.fx keeps SRNN as one call.*trace nn\.Sequential\(SRNN\(\.\.\.\)\)"):
@@ -439,9 +478,9 @@ def test_fx_traces_layers_as_leaves() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", ["", "rnn", "cell"])
+@pytest.mark.parametrize("name", ["", "rnn", "cell", "stack"])
 def test_script_says_what_to_use_in_its_place(name: str) -> None:
-    expected = r"^torch\.jit\.script cannot compile SRNN(Cell)?; use torch\.export\.export, or torch\.compile$"
+    expected = r"^torch\.jit\.script cannot compile SRNN(Cell|Stack)?; use torch\.export\.export, or torch\.compile$"
     with pytest.raises(TracingError, match=expected):
         torch.jit.script(Everything().get_submodule(name))
 

@@ -436,6 +436,91 @@ def test_a_gradient_asked_for_alone_is_the_same(backend: str, alone: str) -> Non
     assert_close(torch.autograd.grad(loss_of({"output": output, "h_n": h_n}), leaf)[0], expected)
 
 
+# ---- one step
+
+
+def cell_problem(
+    mlp: tuple[int, ...], gate: bool, bias: bool, dtype: torch.dtype = torch.float64, rows: int = 3, C: int = 6, H: int = 37
+) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """x, h and the linear maps of f_r and the gate, as the layer hands them over."""
+    sizes = [*zip((C, *mlp), (*mlp, H), strict=True), *([(C, H)] if gate else [])]
+    maps = [torch.randn(shape, dtype=dtype) for m, n in sizes for shape in ([(n, m), (n,)] if bias else [(n, m)])]
+    return torch.randn(rows, C, dtype=dtype), torch.randn(rows, H, dtype=dtype), maps
+
+
+@NATIVE
+@GATES
+@pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("mlp", [(), (7,), (33, 9)], ids=str)
+@pytest.mark.parametrize("rows", [0, 1, 5])
+@pytest.mark.parametrize("order", ["shift", "random"])
+def test_one_step_equals_the_composition(
+    backend: str, gate: bool, bias: bool, activation: str, mlp: tuple[int, ...], rows: int, order: str
+) -> None:
+    x, h, maps = cell_problem(mlp, gate, bias, rows=rows)
+    leaves = [t.requires_grad_() for t in (x, h, *maps)]
+    how = (order_of(order, 37), gate, bias, activation)
+    found, expected = kernels.cell(x, h, maps, *how), fallback.cell(x, h, maps, *how)
+    grad = torch.randn_like(expected)
+    assert_close((found, *torch.autograd.grad(found, leaves, grad)), (expected, *torch.autograd.grad(expected, leaves, grad)))
+
+
+@NATIVE
+def test_one_step_in_float32_equals_the_composition_in_float64(backend: str) -> None:
+    x, h, maps = cell_problem((64,), True, True, rows=9, C=128, H=130)
+    leaves = [t.requires_grad_() for t in (x, h, *maps)]
+    small = [t.detach().float().requires_grad_() for t in leaves]
+    expected = fallback.cell(x, h, maps, None, True, True, "tanh")
+    found = kernels.cell(small[0], small[1], small[2:], None, True, True, "tanh")
+    assert_close(found, expected.float(), rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip(torch.autograd.grad(found.sum(), small), torch.autograd.grad(expected.sum(), leaves), strict=True):
+        assert_close(ours, theirs.float(), rtol=1e-3, atol=1e-3 * theirs.abs().max().item())
+
+
+@NATIVE
+def test_one_step_of_any_memory_layout_is_the_same(backend: str) -> None:
+    x, h, maps = cell_problem((7,), True, True)
+    how = (None, True, True, "relu")
+    strided = [torch.stack([t, t], -1)[..., 0] for t in (x, h, *maps)]
+    assert not strided[2].is_contiguous()
+    assert_close(kernels.cell(strided[0], strided[1], strided[2:], *how), kernels.cell(x, h, maps, *how))
+
+
+@NATIVE
+def test_one_step_keeps_the_leading_axes_of_the_state(backend: str) -> None:
+    x, h, maps = cell_problem((7,), True, True)
+    how = (None, True, True, "relu")
+    assert_close(kernels.cell(x, h[None], maps, *how), kernels.cell(x, h, maps, *how)[None])
+    assert_close(kernels.cell(x[0], h[0], maps, *how), kernels.cell(x, h, maps, *how)[0])
+
+
+@NATIVE
+def test_the_schema_and_the_fake_of_one_step_are_right(backend: str) -> None:
+    x, h, maps = cell_problem((7,), True, True)
+    how, checks = (None, True, True, "relu"), ("test_schema", "test_faketensor")
+    torch.library.opcheck(torch.ops.srnn.cell, (x, h, maps, *how), test_utils=checks)
+    for needs in ([1] * 8, [0, 1] * 4):
+        torch.library.opcheck(torch.ops.srnn.cell_backward, (h, x, h, maps, *how, needs), test_utils=checks)
+
+
+@NATIVE
+@pytest.mark.parametrize(
+    ("message", "change"),
+    [
+        ("x and h must have the same rows", lambda x, h, maps: (x[:2], h, maps)),
+        ("a weight does not fit", lambda x, h, maps: (x, h, [maps[0][:, :5], *maps[1:]])),
+        ("a weight does not fit", lambda x, h, maps: (x, h[:, :5], maps)),
+        ("a bias does not fit", lambda x, h, maps: (x, h, [maps[0], maps[1][:3], *maps[2:]])),
+        ("maps must hold", lambda x, h, maps: (x, h, maps[:-1])),
+        ("of one dtype", lambda x, h, maps: (x, h.float(), maps)),
+        ("float32 or float64", lambda x, h, maps: (x.half(), h.half(), [m.half() for m in maps])),
+    ],
+)
+def test_one_step_refuses_tensors_that_do_not_fit(backend: str, message: str, change: Any) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        torch.ops.srnn.cell(*change(*cell_problem((7,), True, True)), None, True, True, "relu")
+
+
 # ---- derivatives of derivatives
 
 
@@ -699,7 +784,7 @@ def test_chunks_that_carry_the_state_equal_the_whole_to_the_bit(
 
 @NATIVE
 @pytest.mark.parametrize(
-    "name", sorted(ops.SCHEMAS.keys() - {"shuffle_scan_tangent"})
+    "name", sorted((ops.SCHEMAS | ops.CELL_SCHEMAS).keys() - {"shuffle_scan_tangent"})
 )  # of second derivatives: plain everywhere
 def test_the_compiled_library_has_its_operators(backend: str, name: str) -> None:
     """Where it had not, the plain code would run in its place, and every other test would pass."""

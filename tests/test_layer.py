@@ -682,8 +682,30 @@ def test_hooks_of_the_parts_are_called_in_a_step() -> None:
     expected, called = cell(x, h), []
     cell.b[0].mlp[1].register_forward_hook(lambda *args: called.append("relu"))
     cell.b[0].gate.register_forward_hook(lambda *args: called.append("gate"))
+    cell.b[0].mlp.register_forward_hook(lambda *args: called.append("mlp"))
     assert_close(cell(x, h), expected)
-    assert sorted(called) == ["gate", "relu"]
+    assert sorted(called) == ["gate", "mlp", "relu"]
+
+
+@pytest.mark.parametrize("part", ["mlp.0", "linear", "gate"])
+def test_a_bias_that_was_taken_away_is_left_out_of_a_step(part: str) -> None:
+    cell, x, h = SRNNCell(C, H, dtype=torch.float64), numbers(2, C), numbers(2, H)
+    linear: Any = cell.b[0].get_submodule(part)
+    with torch.no_grad():
+        linear.bias.zero_()
+    expected = cell(x, h)
+    linear.bias = None
+    assert_close(cell(x, h), expected)
+
+
+def test_a_step_of_a_pruned_layer_uses_the_mask() -> None:
+    cell, x, h = SRNNCell(C, H, dtype=torch.float64), numbers(2, C), numbers(2, H)
+    before = cell(x, h)
+    prune.l1_unstructured(cell.b[0].linear, "weight", amount=0.5)
+    pruned = cell(x, h)
+    assert not torch.allclose(pruned, before)
+    prune.remove(cell.b[0].linear, "weight")
+    assert_close(cell(x, h), pruned)
 
 
 def test_many_rows_take_the_products_of_torch() -> None:
@@ -1061,5 +1083,5 @@ def test_the_layer_exports_with_any_batch_and_time() -> None:
 def test_importing_prints_nothing() -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", "import srnn"], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
-    assert set(srnn.__all__) == {"SRNN", "SRNNCell", "SRNNStack", "shuffle_scan"}
+    assert set(srnn.__all__) == {"SRNN", "SRNNCell", "SRNNStack", "diagnose", "shuffle_scan"}
     assert srnn.__version__

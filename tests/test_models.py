@@ -13,6 +13,7 @@ from srnn.baselines.torch_nn import GRUNetwork, LSTMNetwork
 from srnn.models import NETWORKS, Model, SRNNNetwork
 from srnn.network import Network
 from srnn.recipes import make_run
+from srnn.stack_network import SRNNStackNetwork
 from srnn.tasks import Batch, Task
 
 PLAIN: dict[str, Any] = {"readout": (), "norm": False, "dropout": 0.0}
@@ -169,7 +170,7 @@ def test_the_read_out_is_made_as_it_is_asked_for(readout: tuple[int, ...], norm:
     assert [part.p for part in model.readout if isinstance(part, nn.Dropout)] == [0.5] * (len(drop) * (1 + len(readout)))
 
 
-@pytest.mark.parametrize("network", [SRNNNetwork(5, mlp=(4,)), GRUNetwork(5)])
+@pytest.mark.parametrize("network", [SRNNNetwork(5, mlp=(4,)), SRNNStackNetwork(5, width=4), GRUNetwork(5)])
 @pytest.mark.parametrize("inputs", ["real", "alphabet"])
 def test_an_answer_is_taken_after_a_rows_own_last_step(network: Network, inputs: str) -> None:
     model = models.make(toy(inputs, every_step=False), network, 1, **PLAIN)

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from srnn import SRNN, SRNNStack
+from srnn.errors import TracingError
 
 C, H, N, T, V, W = 3, 5, 4, 6, 7, 4
 LENGTHS = [T, 0, 2, 4]
@@ -54,8 +55,15 @@ def normed(p: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
     return scaled + p[f"{name}.bias"] if f"{name}.bias" in p else scaled
 
 
-def equations(rnn: SRNNStack, x: Tensor, hx: Tensor | None = None, lengths: list[int] | None = None) -> tuple[Tensor, Tensor]:
-    """What rnn(x, hx, lengths=lengths) must be for x [N, T, C], without dropout."""
+def equations(
+    rnn: SRNNStack,
+    x: Tensor,
+    hx: Tensor | None = None,
+    lengths: list[int] | None = None,
+    reset: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """What rnn(x, hx, lengths=lengths, reset=reset) must be for x [N, T, C], without dropout."""
+    reset = torch.zeros(x.shape[:2], dtype=torch.bool) if reset is None else reset
     p, D = dict(rnn.named_parameters()), 2 if rnn.bidirectional else 1
     hx = x.new_zeros(rnn.num_layers * D, len(x), rnn.hidden_size) if hx is None else hx
     output, h_n = x.new_zeros(*x.shape[:2], D * rnn.hidden_size), torch.zeros_like(hx)
@@ -71,6 +79,8 @@ def equations(rnn: SRNNStack, x: Tensor, hx: Tensor | None = None, lengths: list
                 b = b * torch.sigmoid(affine(p, f"{block}.rnn.b.{d}.gate", z)) if rnn.gate else b
                 h = hx[k * D + d, n]
                 for t in reversed(range(end)) if d else range(end):
+                    if (t + 1 < end and reset[n, t + 1]) if d else reset[n, t]:
+                        h = torch.zeros_like(h)
                     h = states[t, d] = getattr(torch, rnn.activation)(h[source] + b[t])
                 h_n[k * D + d, n] = h
             u, v = affine(p, f"{block}.linear", normed(p, f"{block}.state_norm", states.flatten(1))).chunk(2, dim=-1)
@@ -153,6 +163,48 @@ def test_steps_and_chunks_and_the_whole_agree(settings: dict[str, Any]) -> None:
         assert_close(found, expected.view_as(found))
 
 
+# Resets.
+
+RESET = torch.tensor([[0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 1], [0, 1, 1, 1, 0, 0]], dtype=torch.bool)
+
+
+@pytest.mark.parametrize("symbols", [False, True], ids=["real", "symbols"])
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+@pytest.mark.parametrize("settings", [{}, {"num_layers": 1}, {"bidirectional": True}], ids=describe)
+def test_a_stack_with_resets_is_the_equations_of_separate_sequences(
+    settings: dict[str, Any], lengths: list[int] | None, symbols: bool
+) -> None:
+    rnn, alphabet, ids = stack(**settings), numbers(V, C), torch.randint(0, V, (N, T))
+    hx = numbers(rnn.num_layers * (2 if rnn.bidirectional else 1), N, H)
+    more = {"hx": hx, "lengths": lengths, "reset": RESET, **({"alphabet": alphabet} if symbols else {})}
+    x = ids if symbols else alphabet[ids]
+    output, h_n = equations(rnn, alphabet[ids], hx, lengths, RESET)
+    found = (*rnn(x, **more), rnn.final_state(x, **more), rnn.final_output(x, **more))
+    assert_same(found, (output, h_n, h_n, last(output, lengths)), [alphabet, hx, *rnn.parameters()])
+
+
+def test_resets_are_taken_in_every_form_of_input() -> None:
+    rnn, x, hx, lengths = stack(bidirectional=True), numbers(N, T, C), numbers(4, N, H), torch.tensor([4, T, 2, 3])
+    output, h_n = rnn(x, hx, reset=RESET)
+    rnn.batch_first = False
+    turned, turned_h_n = rnn(x.transpose(0, 1), hx, reset=RESET.T)
+    rnn.batch_first = True
+    assert_close((turned.transpose(0, 1), turned_h_n), (output, h_n))
+    assert_close(rnn(x[0], hx[:, 0], reset=RESET[0]), (output[0], h_n[:, 0]))
+    packed, mask = (pack_padded_sequence(t, lengths, batch_first=True, enforce_sorted=False) for t in (x, RESET))
+    expected, expected_h_n = rnn(x, hx, lengths=lengths, reset=RESET)
+    packed_output, packed_h_n = rnn(packed, hx, reset=mask)
+    assert_close((pad_packed_sequence(packed_output, batch_first=True)[0], packed_h_n), (expected, expected_h_n))
+    assert_close(rnn.final_output(packed, hx, reset=mask), last(expected, lengths.tolist()))
+
+
+def test_a_step_with_a_reset_starts_from_zeros() -> None:
+    rnn, x, h, mask = stack(), numbers(N, C), numbers(2, N, H), RESET[:, 4]
+    assert mask.any()
+    assert_same(rnn.step(x, h, reset=mask), rnn.step(x, h * ~mask[:, None]), [x, h, *rnn.parameters()])
+    assert_close(rnn.step(x[0], h[:, 0], torch.tensor(True)), rnn.step(x[0]))
+
+
 # The forms of input.
 
 
@@ -214,6 +266,18 @@ def test_symbols_of_three_integer_types_can_be_packed(enforce_sorted: bool, dtyp
     output, h_n = rnn(pack_sequence(rows, enforce_sorted), hx, alphabet=alphabet)
     expected, expected_h_n = rnn(pack_sequence([alphabet[row.long()] for row in rows], enforce_sorted), hx)
     assert_same((output.data, h_n), (expected.data, expected_h_n), [alphabet, hx, *rnn.parameters()])
+
+
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
+def test_a_jagged_nested_tensor_is_its_rows(bidirectional: bool) -> None:
+    rnn, lengths = stack(bidirectional=bidirectional), [3, T, 1, 4]
+    rows, hx = [numbers(length, C) for length in lengths], numbers(4 if bidirectional else 2, N, H)
+    nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+    output, h_n = rnn(nested, hx)
+    expected, expected_h_n = rnn(nn.utils.rnn.pad_sequence(rows, batch_first=True), hx, lengths=lengths)
+    flat = torch.cat([expected[n, :length] for n, length in enumerate(lengths)])
+    assert_same((torch.cat(output.unbind()), h_n), (flat, expected_h_n), [*rows, hx, *rnn.parameters()])
+    assert_close(rnn.final_output(nested, hx), last(expected, lengths))
 
 
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
@@ -294,6 +358,8 @@ def test_the_stack_has_the_arguments_attributes_and_methods_of_gru() -> None:
     for name in ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional"):
         assert getattr(rnn, name) == getattr(gru, name)
     rnn.flatten_parameters()
+    assert len(rnn.all_weights) == len(gru.all_weights) // 2 == 2
+    assert {id(weight) for weights in rnn.all_weights for weight in weights} == {id(p) for p in rnn.blocks.parameters()}
     assert SRNNStack(3, 4).num_layers == 2
 
 
@@ -313,7 +379,7 @@ def test_reset_parameters_draws_again_as_at_construction() -> None:
 @pytest.mark.parametrize("width", [None, 6])
 def test_the_parameters_are_those_of_the_equations(width: int | None, bidirectional: bool) -> None:
     rnn = SRNNStack(C, H, 3, width=width, mlp=(8,), bidirectional=bidirectional)
-    w, D = H if width is None else width, 2 if bidirectional else 1
+    w, D = width or 16, 2 if bidirectional else 1
     of_rnn = D * ((w + 1) * 8 + (8 + 1) * H + (w + 1) * H)
     block = 2 * w + of_rnn + 2 * D * H + (D * H + 1) * 2 * w
     assert sum(p.numel() for p in rnn.parameters()) == (C + 1) * w + 3 * block + 2 * w + (w + 1) * D * H
@@ -334,7 +400,7 @@ def test_settings_reach_the_layers() -> None:
 @pytest.mark.parametrize(
     ("rnn", "expected"),
     [
-        (SRNNStack(C, H), "3, 5, width=5"),
+        (SRNNStack(C, 40), "3, 40, width=20"),
         (
             SRNNStack(C, H, 3, False, True, 0.5, True, width=8, mlp=[4], gate=False, permutation="random"),
             "3, 5, num_layers=3, bias=False, batch_first=True, dropout=0.5, bidirectional=True, width=8, mlp=(4,), "
@@ -463,6 +529,25 @@ def test_the_stack_exports_with_any_batch_and_time(bidirectional: bool) -> None:
     exported = torch.export.export(rnn, (numbers(N, T, C),), options, dynamic_shapes=shapes).module()
     x, hx, lengths = numbers(2, 9, C), numbers(layers, 2, H), torch.tensor([9, 3])
     assert_close(exported(x, hx=hx, lengths=lengths), rnn(x, hx, lengths=lengths))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_torch_fx_keeps_the_stack_as_one_call_and_script_is_refused() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = stack()
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            output, h = self.rnn(x)
+            return output, self.rnn.final_state(x, h), self.rnn.final_output(x, h), self.rnn.step(x[:, 0], h)[0]
+
+    model, x = Model(), numbers(N, T, C)
+    traced = torch.fx.symbolic_trace(model)
+    assert [node.op for node in traced.graph.nodes].count("call_module") == 1
+    assert_close(traced(x), model(x))
+    with pytest.raises(TracingError, match=r"torch\.jit\.script cannot compile SRNNStack; use torch\.export"):
+        torch.jit.script(model.rnn)
 
 
 class Largest(TorchDispatchMode):

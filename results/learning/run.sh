@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Makes the runs of docs/learning.md. Recorded runs are skipped and stopped runs resume.
 #   results/learning/run.sh choose
-#   WINNER=-3 results/learning/run.sh confirm
+#   WINNER=-3.0 results/learning/run.sh confirm
+#   results/learning/run.sh rates
+#   results/learning/run.sh compare
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 SRNN=${SRNN:-.venv/bin/srnn} JOBS=${JOBS:-2} INTO=${INTO:-results/learning}
@@ -42,4 +44,31 @@ confirm() {
   sweep adding --grid gate_init="$WINNER" --grid seed=$SEEDS --set length=5000 --set steps=20000 --set stop_below=0.01
 }
 
-"${1:?choose or confirm}"
+TEXT=(--set hidden_size=256 --set cpu_minutes=2.0 --set steps=1000000 --set eval_every=100)
+SPEECH=(--set direction=predict --set standardise=True --set scale_targets=True --set optimizer=adam --set clip=1.0
+  --set cpu_minutes=8.0 --set steps=1000000 --set eval_every=150)
+
+rates() {
+  for network in gru srnnstack srnn; do sweep text --model $network "${TEXT[@]}" --grid lr=0.001,0.002,0.004 --set seed=21; done
+  sweep speech --model gru "${SPEECH[@]}" --set hidden_size=256 --grid lr=0.0005,0.001,0.002 --set seed=21
+  sweep speech --model srnnstack "${SPEECH[@]}" --set hidden_size=512 --grid lr=0.0005,0.001,0.002 --set seed=21
+}
+
+best_rate() {  # TASK NETWORK: the learning rate with the best validation score among the runs of `rates`
+  python3 - "$INTO/$1.jsonl" "$2" <<'PYTHON'
+import json, sys
+records = [json.loads(line) for line in open(sys.argv[1])]
+runs = [r for r in records if r["run"]["network"]["name"] == sys.argv[2] and r["run"]["cpu_minutes"] and r["run"]["seed"] == 21]
+print(min(runs, key=lambda r: r["selection"]["score"])["run"]["lr"])
+PYTHON
+}
+
+compare() {
+  for network in gru srnnstack srnn; do
+    sweep text --model $network "${TEXT[@]}" --set lr="$(best_rate text $network)" --grid seed=22,23,24,25,26
+  done
+  sweep speech --model gru "${SPEECH[@]}" --set hidden_size=256 --set lr="$(best_rate speech gru)" --grid seed=22,23,24,25,26
+  sweep speech --model srnnstack "${SPEECH[@]}" --set hidden_size=512 --set lr="$(best_rate speech srnnstack)" --grid seed=22,23,24,25,26
+}
+
+"${1:?choose, confirm, rates or compare}"

@@ -49,7 +49,13 @@ class Limit:
 
 
 def scan(
-    form: str, N: int, T: int, H: int, background: float = 0.81, draw: Callable[..., Tensor] = torch.rand
+    form: str,
+    N: int,
+    T: int,
+    H: int,
+    background: float = 0.81,
+    draw: Callable[..., Tensor] = torch.rand,
+    **options: Any,
 ) -> Callable[[], list[Tensor]]:
     """The scan alone. "dense": forward, all states. "table": 256 rows, forward and backward, last state only.
 
@@ -57,11 +63,11 @@ def scan(
     """
     if form == "dense":
         b = draw(N, T, H)
-        return lambda: [kernels.shuffle_scan(b)]
+        return lambda: [kernels.shuffle_scan(b, **options)]
     table, ids, grad = draw(256, H).requires_grad_(), grey_levels(N, T, background), torch.randn(N, H)
 
     def forward_and_backward() -> list[Tensor]:
-        state = kernels.shuffle_scan(table, ids=ids, final=True)
+        state = kernels.shuffle_scan(table, ids=ids, final=True, **options)
         return [state.detach(), *torch.autograd.grad(state, table, grad)]
 
     return forward_and_backward
@@ -72,6 +78,18 @@ def against_copy(clock: Clock, form: str, background: float = 0.81) -> float:
     source, target = torch.rand(FULL), torch.ones(FULL)
     times = clock.race(settled({"scan": scan(form, *FULL, background), "copy": lambda: target.copy_(source)}))
     return min(times["scan"]) / min(times["copy"])
+
+
+def against_plain(clock: Clock, form: str, kind: str) -> float:
+    """Time of the scan with "clip" in the place of ReLU, or with a "reset" at every fiftieth step, over that of the plain one.
+
+    b has both signs here, so that states of ReLU and of clip reach their bounds.
+    """
+    N, T, _ = FULL
+    options = {"activation": "clip"} if kind == "clip" else {"reset": torch.rand(N, T) < 0.02}
+    sides = {"plain": scan(form, *FULL, draw=torch.randn), kind: scan(form, *FULL, draw=torch.randn, **options)}
+    times = clock.race(settled(sides))
+    return min(times[kind]) / min(times["plain"])
 
 
 def settled(sides: dict[Any, Callable[[], Any]]) -> dict[Any, Callable[[], Any]]:
@@ -120,6 +138,10 @@ LIMITS: tuple[Limit, ...] = (
     Limit("dense", "dense scan, bytes/s over copy_'s", lambda clock: 1 / against_copy(clock, "dense"), low=0.70),
     Limit("table", "table scan, time over copy_'s", partial(against_copy, form="table"), high=0.75),
     Limit("table-uniform", "table scan, uniform levels", partial(against_copy, form="table", background=0.0), high=0.75),
+    Limit("clip", "dense scan with clip, time over ReLU's", partial(against_plain, form="dense", kind="clip"), high=1.1),
+    Limit("clip-table", "table scan with clip, time over ReLU's", partial(against_plain, form="table", kind="clip"), high=1.1),
+    Limit("reset", "dense scan with resets, over without", partial(against_plain, form="dense", kind="reset"), high=1.05),
+    Limit("reset-table", "table scan with resets, over without", partial(against_plain, form="table", kind="reset"), high=1.05),
     Limit("dense-T", "dense scan, log-log slope in T", partial(slope, form="dense", axis=1), 0.9, 1.1),
     Limit("dense-H", "dense scan, log-log slope in H", partial(slope, form="dense", axis=2), 0.9, 1.1),
     Limit("table-T", "table scan, log-log slope in T", partial(slope, form="table", axis=1), 0.9, 1.1),

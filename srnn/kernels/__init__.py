@@ -28,7 +28,18 @@ from srnn.errors import (
 from srnn.kernels import fallback, flops, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
 from srnn.kernels.reference import ACTIVATIONS
 
-__all__ = ["ACTIVATIONS", "BACKENDS", "auto_backend", "gated_scan", "native", "scan_final", "scan_states", "shuffle_scan"]
+__all__ = [
+    "ACTIVATIONS",
+    "BACKENDS",
+    "auto_backend",
+    "cell",
+    "gated_scan",
+    "native",
+    "scan_final",
+    "scan_states",
+    "shuffle_scan",
+    "takes_cell",
+]
 
 BACKENDS = ("auto", "native", "reference", "torch")
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

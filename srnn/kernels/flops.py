@@ -4,8 +4,8 @@ As everywhere in that mode, a product [M, K] by [K, H] is 2 M K H and what is do
 0. The backward pass counts the products that it repeats, as torch counts those of its attention.
 
 A layer under this mode calls its linear maps one by one, since the mode hooks every module, and is counted by those. The
-formulas here are for graphs that hold our operators, such as exported ones. They are not registered where that would load
-triton, which takes half a second: there, import `torch.utils.flop_counter` before `srnn`.
+formulas here are for graphs that hold our operators, such as exported ones (none of which holds `cell`). They are not
+registered where that would load triton, which takes half a second: there, import `torch.utils.flop_counter` before `srnn`.
 """
 
 import importlib.util

@@ -1,0 +1,53 @@
+"""Residual blocks around the shuffling network: `srnn.SRNNStack`, not in the paper.
+
+x <- x + GLU(W norm(SRNN(norm(x)))) in each of `num_layers` blocks, between an input map and an output map.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from srnn.network import Network
+from srnn.stack import SRNNStack
+
+
+@dataclass(frozen=True)
+class SRNNStackNetwork(Network):
+    """Settings of `srnn.SRNNStack`.
+
+    width           numbers per step between the blocks; 0 is the layer's default
+    mlp             widths of the hidden layers of f_r in each block
+    gate_init       added to the first draw of the gates' biases
+    block_dropout   probability, inside the blocks; `dropout` is that of the read-out
+    """
+
+    num_layers: int = 2
+    width: int = 0
+    mlp: tuple[int, ...] = (64,)
+    gate_init: float = -3.0
+    block_dropout: float = 0.0
+
+    name = "srnnstack"
+    takes_symbols = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require(self.width >= 0, "a whole number of at least 0", "width")
+        self._require(all(width >= 1 for width in self.mlp), "widths of at least 1, such as 32,32", "mlp")
+        self._require(0 <= self.block_dropout < 1, "a probability below 1", "block_dropout")
+
+    def layer(self, input_size: int, steps: int) -> nn.Module:
+        return SRNNStack(
+            input_size,
+            self.hidden_size,
+            self.num_layers,
+            batch_first=True,
+            dropout=self.block_dropout,
+            width=self.width or None,
+            mlp=self.mlp,
+            gate_init=self.gate_init,
+        )
+
+    def last_output(self, layer: Any, x: Tensor, alphabet: Tensor | None, lengths: Tensor | None) -> Tensor:
+        return layer.final_output(x, alphabet=alphabet, lengths=lengths)

@@ -1,0 +1,55 @@
+"""The network srnnstack: its settings reach the layer, answers are taken from its output, wrong settings are refused."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from srnn import SRNNStack, models
+from srnn.errors import SettingError
+from srnn.recipes import make_run
+from srnn.stack_network import SRNNStackNetwork
+from srnn.tasks import Batch
+
+
+def test_settings_reach_the_layer() -> None:
+    network = SRNNStackNetwork(20, num_layers=3, width=6, mlp=(4, 5), gate_init=-40.0, block_dropout=0.25)
+    layer = network.layer(7, 100)
+    assert isinstance(layer, SRNNStack)
+    assert (layer.input_size, layer.hidden_size, layer.num_layers, layer.width) == (7, 20, 3, 6)
+    assert (layer.mlp, layer.gate_init, layer.dropout, layer.batch_first) == ((4, 5), -40.0, 0.25, True)
+    assert all((block.rnn.b[0].gate.bias < -30).all() for block in layer.blocks)
+
+
+def test_width_0_is_the_default_of_the_layer() -> None:
+    network, layer = SRNNStackNetwork(20), SRNNStack(3, 20)
+    assert network.layer(3, 100).width == layer.width
+    assert (network.num_layers, network.mlp) == (layer.num_layers, layer.mlp)
+
+
+@pytest.mark.parametrize("task", ["copy", "adding"])
+def test_the_read_out_sees_the_output_and_not_the_states(task: str) -> None:
+    run = make_run(task, "srnnstack", length=12, hidden_size=16)
+    model = models.make(run.task, run.network, 1, readout=(), norm=False, dropout=0.0).double()
+    batch = run.task.batch(0, 4, 1)
+    x = batch.input if run.task.symbols else batch.input.double()
+    output, h_n = model.rnn(x, alphabet=model.symbols)
+    assert not torch.allclose(output[:, -1], h_n[-1])
+    expected = model.readout(output if run.task.every_step else output[:, -1])
+    torch.testing.assert_close(model(Batch(x, batch.target)), expected)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"width": -1}, "srnnstack: width must be a whole number of at least 0; got -1"),
+        ({"width": True}, "srnnstack: width must be a whole number; got True"),
+        ({"mlp": (4, 0)}, "srnnstack: mlp must be widths of at least 1, such as 32,32; got (4, 0)"),
+        ({"block_dropout": 1.0}, "srnnstack: block_dropout must be a probability below 1; got 1.0"),
+        ({"gate_init": float("nan")}, "srnnstack: gate_init must be a finite number; got nan"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingError) as raised:
+        SRNNStackNetwork(8, **settings)
+    assert str(raised.value) == message
