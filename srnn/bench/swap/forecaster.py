@@ -22,7 +22,7 @@ PERIODS = (12.0, 31.0)  # steps
 
 
 class Model(nn.Module):
-    """The next value at every step, and the state to go on from."""
+    """The next value at every step, and the state after the last."""
 
     def __init__(self, RNN: RNN, hidden_size: int) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ DISCOUNT, VALUE_WEIGHT, ENTROPY_WEIGHT = 0.97, 0.5, 0.01
 
 
 class Model(nn.Module):
-    """Scores of the actions, the value of the state, and the state to go on from."""
+    """Scores of the actions, the value of the state, and the state after the last."""
 
     def __init__(self, RNN: RNN, hidden_size: int) -> None:
         super().__init__()

@@ -84,7 +84,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Plain values of all that a result depends on, besides the sources."""
+        """Plain values of all that a result depends on, except the sources."""
         chosen = {"program": self.program.name, "network": self.network, "lr": self.lr, "seed": self.seed}
         return chosen | asdict(self.program) | {"data": self.program.data}
 
