@@ -2,7 +2,8 @@
 
 The budgets are 14 CPU seconds, and for each program as many updates as nn.GRU made in about that time when the sizes were set.
 The sizes were set with nn.GRU, learning rate 0.003 and seed 0, so that the validation score is between chance level and perfect
-at the end. Seed 0 is not among the seeds below.
+at the end; in tagger and policy nn.GRU reaches 100 % all the same. Some sizes of tagger and forecaster were tried after SRNN
+or SRNNStack had been seen on them. Seed 0 is not among the seeds below.
 """
 
 from collections.abc import Collection, Mapping
