@@ -29,7 +29,7 @@ from srnn import check, kernels, leaf
 from srnn.check import Extents, Lengths
 from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
-PERMUTATIONS = ("shift", "identity", "random")
+PERMUTATIONS = ("shift", "partial", "identity", "random")
 GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
 # Weights of these classes can be given to our operators: the last two are what torch.export puts in their place.
 ORDINARY = frozenset((Tensor, nn.Parameter, FakeTensor, FunctionalTensor, type(None)))
@@ -313,7 +313,7 @@ class _Shuffling(_Recurrent):
         # state_dict; an index that was drawn or given is part of it.
         name = self._permutation_name = permutation if isinstance(permutation, str) else "given"
         index = _index(permutation, hidden_size, self._weight.device)
-        self.register_buffer("permutation", index, persistent=name not in ("shift", "identity"))
+        self.register_buffer("permutation", index, persistent=name in ("random", "given"))
 
     def reset_parameters(self) -> None:
         """Draws weights and biases again, as at construction. The permutation stays."""
@@ -323,8 +323,8 @@ class _Shuffling(_Recurrent):
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """`to_empty` leaves what no state_dict brings back to us."""
         super()._apply(fn, recurse)
-        if self._permutation_name == "identity" and self.permutation is not None:
-            self.permutation = _index("identity", self.hidden_size, self.permutation.device)
+        if self.permutation is not None and self._permutation_name not in ("random", "given"):
+            self.permutation = _index(self._permutation_name, self.hidden_size, self.permutation.device)
         return self
 
     def _quick_step(self, x: Tensor, h: Tensor | None, *layers: int) -> Tensor | None:
@@ -355,8 +355,9 @@ class SRNN(_Shuffling):
     activation      sigma: "relu"; "clip", which keeps states in [-1, 1] and is as fast; or "tanh"
     bias            whether the linear maps of b have one
     dropout         probability, between layers, in training
-    permutation     P: "shift", "identity", "random" (drawn here from torch's generator and kept in the state_dict), or an index
-                    tensor, (P h)_i = h[permutation[i]]. Units keep their numbers in all that goes in and comes out
+    permutation     P: "shift"; "partial", where the first H // 4 units keep their place and the others shift; "identity";
+                    "random" (drawn here from torch's generator and kept in the state_dict); or an index tensor,
+                    (P h)_i = h[permutation[i]]. Units keep their numbers in all that goes in and comes out
     The rest is as in `nn.GRU`; initialisation is that of `nn.Linear`.
     """
 
@@ -577,4 +578,7 @@ def _index(permutation: str | Tensor, H: int, device: torch.device) -> Tensor | 
     if permutation == "shift":
         return None
     # On the CPU whatever the device is, so that a seed means one permutation.
-    return (torch.randperm if permutation == "random" else torch.arange)(H, device="cpu").to(device)
+    index = (torch.randperm if permutation == "random" else torch.arange)(H, device="cpu")
+    if permutation == "partial":
+        index[H // 4 :] = index[H // 4 :].roll(-1)
+    return index.to(device)

@@ -4,8 +4,12 @@
     x <- x + dropout(GLU(W norm(SRNN(norm(x)))))               once per layer; GLU(u, v) = u * sigmoid(v)
     output = W_out norm(x)                                     directions * H numbers per step, as from nn.GRU
 
-The states of SRNN have no bound: they can grow with the number of steps, and a program that feeds a plain SRNN its own output
-can diverge. Here no map sees a state itself, only its norm, so the output is bounded by the weights, however long one runs.
+Its SRNN differs from the paper's in four defaults, chosen with the programs of `srnn bench --swap` (docs/learning.md): f_r is
+affine, states are clipped, the gate starts a little closed, and a quarter of the units keep their place. A unit that keeps its
+place holds a value until something is written to it; what is written to a unit that shifts is in another unit at every step.
+
+No map sees a state itself, only its norm, so the output is bounded by the weights, however long one runs. A program that feeds
+a plain SRNN with ReLU its own output can diverge: its states have no bound and can grow with the number of steps.
 
 N sequences, T steps, C inputs, H units, V symbols, D directions.
 """
@@ -23,6 +27,9 @@ from srnn.check import Lengths
 from srnn.errors import SettingError
 from srnn.layer import SRNN, Device, _Recurrent
 
+GATE_INIT = -1.0  # what gate_init=None means here; the gate starts near sigmoid(-1) = 0.27
+GAIN = 2.0  # times the first weights of f_r's output map
+
 
 class ResidualBlock(nn.Module):
     """The parts of x + dropout(GLU(W norm(SRNN(norm(x))))); `mix` is what comes after the SRNN."""
@@ -34,6 +41,18 @@ class ResidualBlock(nn.Module):
         self.rnn = SRNN(width, hidden_size, bias=bias, batch_first=True, bidirectional=bidirectional, **settings)
         self.state_norm = nn.LayerNorm(D * hidden_size, **like)
         self.linear = nn.Linear(D * hidden_size, 2 * width, **like)
+        self._strengthen()
+
+    def reset_parameters(self) -> None:
+        """Draws weights and biases again, as at construction."""
+        for part in (self.norm, self.rnn, self.state_norm, self.linear):
+            part.reset_parameters()
+        self._strengthen()
+
+    def _strengthen(self) -> None:
+        with torch.no_grad():
+            for b in self.rnn.b:
+                b.linear.weight.mul_(GAIN)
 
     def mix(self, x: Tensor, states: Tensor, dropout: float) -> Tensor:
         """x + dropout(GLU(W norm(states))), from [..., width] and [..., D * H]."""
@@ -50,7 +69,8 @@ class SRNNStack(_Recurrent):
     width           numbers per step between the blocks. None is hidden_size // 2, at least 16
     mlp, gate, gate_init, activation, permutation
                     settings of each `SRNN`; "random" draws a permutation for each
-    The rest is as in `nn.GRU`; maps start as `nn.Linear` does, norms as `nn.LayerNorm`.
+    The rest is as in `nn.GRU`; maps start as `nn.Linear` does, norms as `nn.LayerNorm`; the weights of f_r's output
+    map are twice as large as the draw.
     """
 
     blocks: Any  # nn.ModuleList of ResidualBlock
@@ -66,11 +86,11 @@ class SRNNStack(_Recurrent):
         bidirectional: bool = False,
         *,
         width: int | None = None,
-        mlp: Sequence[int] = (64,),
+        mlp: Sequence[int] = (),
         gate: bool = True,
         gate_init: float | None = None,
-        activation: str = "relu",
-        permutation: str | Tensor = "shift",
+        activation: str = "clip",
+        permutation: str | Tensor = "partial",
         device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -85,7 +105,9 @@ class SRNNStack(_Recurrent):
         self.input_size, self.hidden_size, self.num_layers, self.width = input_size, hidden_size, num_layers, width
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
         self.dropout = check.probability("dropout", dropout)
-        settings: Any = {"mlp": mlp, "gate": gate, "gate_init": gate_init, "activation": activation, "permutation": permutation}
+        # The SRNN of a block checks what is explicit; it is not given ours where there is no bias of a gate to shift.
+        start = GATE_INIT if gate_init is None and gate is True and bias else gate_init
+        settings: Any = {"mlp": mlp, "gate": gate, "gate_init": start, "activation": activation, "permutation": permutation}
         like: Any = {"bias": bias, "device": device, "dtype": dtype}
         self.encode = nn.Linear(input_size, width, **like)
         self.blocks = nn.ModuleList(
@@ -94,7 +116,8 @@ class SRNNStack(_Recurrent):
         self.norm = nn.LayerNorm(width, **like)
         self.decode = nn.Linear(width, (2 if bidirectional else 1) * hidden_size, **like)
         rnn = self.blocks[0].rnn
-        self.mlp, self.gate, self.gate_init, self.activation = rnn.mlp, rnn.gate, rnn.gate_init, rnn.activation
+        self.mlp, self.gate, self.activation = rnn.mlp, rnn.gate, rnn.activation
+        self.gate_init = None if gate_init is None else rnn.gate_init
         self._permutation_name = rnn._permutation_name
 
     def forward(
@@ -110,8 +133,8 @@ class SRNNStack(_Recurrent):
 
         input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a
                     jagged nested tensor [N, T, C]
-        hx, h_n     [layers * D, N, H], without N for one sequence; hx=None is zeros. These are states of ReLU as SRNN has
-                    them, not bounded; to look at what the stack found, take the output
+        hx, h_n     [layers * D, N, H], without N for one sequence; hx=None is zeros. These are the states of the SRNNs, from
+                    -1 to 1 with activation="clip"; to look at what the stack found, take the output
         output      like input, D * H wide
         lengths     [N], a number for one sequence: steps from there on are not looked at, and output is 0 there. h_n is the
                     state after a row's last step (hx for length 0), and the reverse direction starts at that step
@@ -132,7 +155,7 @@ class SRNNStack(_Recurrent):
         alphabet: Tensor | None = None,
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; with ReLU the last block never holds its states."""
+        """The h_n of `forward`; the last block never holds its states, except with tanh."""
         if leaf.is_traced(input, hx):
             return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
@@ -148,8 +171,8 @@ class SRNNStack(_Recurrent):
     ) -> Tensor:
         """The output of `forward` at each row's last step, [N, D * H]: output[n, lengths[n] - 1]. Zeros for length 0.
 
-        Without N for one sequence. In one direction the last block never holds its states (with ReLU). In both directions the
-        last block's reverse part has seen one step by then; the blocks below it have seen all.
+        Without N for one sequence. In one direction the last block never holds its states, except with tanh. In both
+        directions the last block's reverse part has seen one step by then; the blocks below it have seen all.
         """
         if leaf.is_traced(input, hx):
             return leaf.node(self, "final_output", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
@@ -174,7 +197,7 @@ class SRNNStack(_Recurrent):
 
     def reset_parameters(self) -> None:
         """Draws weights and biases again, as at construction. Permutations stay."""
-        for part in (self.encode, *(part for block in self.blocks for part in block.children()), self.norm, self.decode):
+        for part in (self.encode, *self.blocks, self.norm, self.decode):
             part.reset_parameters()
 
     def flatten_parameters(self) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from srnn.kernels import ACTIVATIONS
+from srnn.layer import PERMUTATIONS
 from srnn.network import Network
 from srnn.stack import SRNNStack
 
@@ -17,15 +19,17 @@ class SRNNStackNetwork(Network):
     """Settings of `srnn.SRNNStack`.
 
     width           numbers per step between the blocks; 0 is the layer's default
-    mlp             widths of the hidden layers of f_r in each block
-    gate_init       added to the first draw of the gates' biases
+    mlp, gate_init, activation, permutation
+                    settings of the SRNN in each block; mlp () makes f_r affine
     block_dropout   probability, inside the blocks; `dropout` is that of the read-out
     """
 
     num_layers: int = 2
     width: int = 0
-    mlp: tuple[int, ...] = (64,)
-    gate_init: float = -3.0
+    mlp: tuple[int, ...] = ()
+    gate_init: float = -1.0
+    activation: str = "clip"
+    permutation: str = "partial"
     block_dropout: float = 0.0
 
     name = "srnnstack"
@@ -35,6 +39,8 @@ class SRNNStackNetwork(Network):
         super().__post_init__()
         self._require(self.width >= 0, "a whole number of at least 0", "width")
         self._require(all(width >= 1 for width in self.mlp), "widths of at least 1, such as 32,32", "mlp")
+        self._require(self.activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}", "activation")
+        self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
         self._require(0 <= self.block_dropout < 1, "a probability below 1", "block_dropout")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
@@ -47,6 +53,8 @@ class SRNNStackNetwork(Network):
             width=self.width or None,
             mlp=self.mlp,
             gate_init=self.gate_init,
+            activation=self.activation,
+            permutation=self.permutation,
         )
 
     def last_output(self, layer: Any, x: Tensor, alphabet: Tensor | None, lengths: Tensor | None) -> Tensor:

@@ -105,7 +105,7 @@ def test_error_of_ours_is_one_line_and_ends_with_1(run: Run) -> None:
         ("reproduce copy --profile full --quick", "leave out --profile full"),
         ("train speech --corpus mnist", "no corpus is called 'mnist'; there are speech, timit, timit-sample"),
         ("train copy --activation gelu", "srnn: activation must be one of relu, tanh, clip; got 'gelu'"),
-        ("train copy --permutation turn", "srnn: permutation must be shift, identity, random; got 'turn'"),
+        ("train copy --permutation turn", "srnn: permutation must be shift, partial, identity, random; got 'turn'"),
     ],
 )
 def test_options_that_do_not_go_together_are_one_line(run: Run, arguments: str, said: str) -> None:

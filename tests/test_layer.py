@@ -123,6 +123,7 @@ SETTINGS = [
     {"activation": "clip"},
     {"activation": "clip", "num_layers": 2, "bidirectional": True},
     {"permutation": "identity"},
+    {"permutation": "partial"},
     {"permutation": "random"},
     {"permutation": torch.tensor([2, 0, 1, 4, 3]), "num_layers": 2, "bidirectional": True},
     {"permutation": torch.tensor([1, 0, 2, 4, 3], dtype=torch.int32), "activation": "tanh"},
@@ -398,9 +399,11 @@ def test_a_quantised_layer_runs() -> None:
         small(x.double())
 
 
-def test_an_identity_survives_a_layer_that_was_only_allocated() -> None:
-    rnn = layer(permutation="identity")
-    empty = layer(permutation="identity", device="meta").to_empty(device="cpu")
+@pytest.mark.parametrize("name", ["identity", "partial"])
+def test_a_named_permutation_survives_a_layer_that_was_only_allocated(name: str) -> None:
+    rnn = layer(permutation=name)
+    empty = layer(permutation=name, device="meta").to_empty(device="cpu")
+    assert empty.permutation.tolist() == rnn.permutation.tolist()
     empty.load_state_dict(rnn.state_dict())
     x = numbers(N, T, C)
     assert_close(empty(x)[0], rnn(x)[0])
@@ -888,12 +891,17 @@ def test_the_state_dict_restores_the_permutation(permutation: str | Tensor) -> N
 
 
 def test_a_named_permutation_needs_no_place_in_the_state_dict() -> None:
-    for name in ("shift", "identity"):
+    for name in ("shift", "partial", "identity"):
         assert "permutation" not in layer(C, H, permutation=name).state_dict()
 
 
 def test_identity_leaves_every_unit_in_its_place() -> None:
     assert layer(C, H, permutation="identity").permutation.tolist() == list(range(H))
+
+
+@pytest.mark.parametrize(("H", "index"), [(1, [0]), (3, [1, 2, 0]), (5, [0, 2, 3, 4, 1]), (8, [0, 1, 3, 4, 5, 6, 7, 2])])
+def test_partial_leaves_a_quarter_of_the_units_in_place_and_shifts_the_others(H: int, index: list[int]) -> None:
+    assert layer(C, H, permutation="partial").permutation.tolist() == index
 
 
 def test_a_given_permutation_is_copied() -> None:

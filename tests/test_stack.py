@@ -17,6 +17,7 @@ from srnn.errors import TracingError
 
 C, H, N, T, V, W = 3, 5, 4, 6, 7, 4
 LENGTHS = [T, 0, 2, 4]
+SIGMA = {"relu": torch.relu, "tanh": torch.tanh, "clip": nn.functional.hardtanh}
 
 
 def numbers(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -75,13 +76,14 @@ def equations(
             source = [(i + 1) % rnn.hidden_size for i in range(rnn.hidden_size)] if index is None else index.tolist()
             states = z.new_zeros(end, D, rnn.hidden_size)
             for d in range(D):
-                b = affine(p, f"{block}.rnn.b.{d}.linear", affine(p, f"{block}.rnn.b.{d}.mlp.0", z).clamp(min=0))
+                hidden = affine(p, f"{block}.rnn.b.{d}.mlp.0", z).clamp(min=0) if rnn.mlp else z
+                b = affine(p, f"{block}.rnn.b.{d}.linear", hidden)
                 b = b * torch.sigmoid(affine(p, f"{block}.rnn.b.{d}.gate", z)) if rnn.gate else b
                 h = hx[k * D + d, n]
                 for t in reversed(range(end)) if d else range(end):
                     if (t + 1 < end and reset[n, t + 1]) if d else reset[n, t]:
                         h = torch.zeros_like(h)
-                    h = states[t, d] = getattr(torch, rnn.activation)(h[source] + b[t])
+                    h = states[t, d] = SIGMA[rnn.activation](h[source] + b[t])
                 h_n[k * D + d, n] = h
             u, v = affine(p, f"{block}.linear", normed(p, f"{block}.state_norm", states.flatten(1))).chunk(2, dim=-1)
             y = y + u / (1 + torch.exp(-v))
@@ -373,6 +375,17 @@ def test_reset_parameters_draws_again_as_at_construction() -> None:
     torch.manual_seed(1)
     rnn.reset_parameters()
     assert_close(dict(rnn.state_dict()), dict(expected), rtol=0, atol=0)
+
+
+def test_start_and_defaults_are_those_of_the_stack() -> None:
+    rnn = SRNNStack(C, 60, width=25)
+    assert (rnn.mlp, rnn.activation, rnn._permutation_name, rnn.gate_init) == ((), "clip", "partial", None)
+    for block in rnn.blocks:
+        b = block.rnn.b[0]  # nn.Linear draws up to 1 / sqrt(25) = 0.2
+        assert 0.38 < b.linear.weight.abs().max() <= 0.4
+        assert b.linear.bias.abs().max() <= 0.2
+        assert b.gate.weight.abs().max() <= 0.2
+        assert -1.2 <= b.gate.bias.min() < -1 < b.gate.bias.max() <= -0.8
 
 
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from srnn import SRNNStack, models
+from srnn import SRNNStack, models, stack
 from srnn.errors import SettingError
 from srnn.recipes import make_run
 from srnn.stack_network import SRNNStackNetwork
@@ -13,18 +13,23 @@ from srnn.tasks import Batch
 
 
 def test_settings_reach_the_layer() -> None:
-    network = SRNNStackNetwork(20, num_layers=3, width=6, mlp=(4, 5), gate_init=-40.0, block_dropout=0.25)
+    network = SRNNStackNetwork(
+        20, num_layers=3, width=6, mlp=(4, 5), gate_init=-40.0, block_dropout=0.25, activation="relu", permutation="identity"
+    )
     layer = network.layer(7, 100)
     assert isinstance(layer, SRNNStack)
     assert (layer.input_size, layer.hidden_size, layer.num_layers, layer.width) == (7, 20, 3, 6)
     assert (layer.mlp, layer.gate_init, layer.dropout, layer.batch_first) == ((4, 5), -40.0, 0.25, True)
+    assert (layer.activation, layer.blocks[2].rnn.permutation.tolist()) == ("relu", list(range(20)))
     assert all((block.rnn.b[0].gate.bias < -30).all() for block in layer.blocks)
 
 
-def test_width_0_is_the_default_of_the_layer() -> None:
+def test_defaults_are_those_of_the_layer() -> None:
     network, layer = SRNNStackNetwork(20), SRNNStack(3, 20)
     assert network.layer(3, 100).width == layer.width
-    assert (network.num_layers, network.mlp) == (layer.num_layers, layer.mlp)
+    for name in ("num_layers", "mlp", "activation"):
+        assert getattr(network, name) == getattr(layer, name)
+    assert (network.gate_init, network.permutation) == (stack.GATE_INIT, layer._permutation_name)
 
 
 @pytest.mark.parametrize("task", ["copy", "adding"])
@@ -45,6 +50,8 @@ def test_the_read_out_sees_the_output_and_not_the_states(task: str) -> None:
         ({"width": -1}, "srnnstack: width must be a whole number of at least 0; got -1"),
         ({"width": True}, "srnnstack: width must be a whole number; got True"),
         ({"mlp": (4, 0)}, "srnnstack: mlp must be widths of at least 1, such as 32,32; got (4, 0)"),
+        ({"activation": "gelu"}, "srnnstack: activation must be one of relu, tanh, clip; got 'gelu'"),
+        ({"permutation": "back"}, "srnnstack: permutation must be shift, partial, identity, random; got 'back'"),
         ({"block_dropout": 1.0}, "srnnstack: block_dropout must be a probability below 1; got 1.0"),
         ({"gate_init": float("nan")}, "srnnstack: gate_init must be a finite number; got nan"),
     ],
