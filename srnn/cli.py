@@ -233,7 +233,7 @@ def train(
         float | None, typer.Option(help="srnn: added to the gate's first bias, such as -3.", rich_help_panel=NETWORK)
     ] = None,
     activation: Annotated[str | None, typer.Option(help="srnn: relu, tanh or clip.", rich_help_panel=NETWORK)] = None,
-    permutation: Annotated[str | None, typer.Option(help="shift, partial, identity or random.", rich_help_panel=NETWORK)] = None,
+    permutation: Annotated[str | None, typer.Option(help="shift, partial, identity, random.", rich_help_panel=NETWORK)] = None,
     readout: Annotated[
         str | None,
         typer.Option(help="Widths of the read-out's hidden layers, such as 512; none: affine.", rich_help_panel=NETWORK),

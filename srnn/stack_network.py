@@ -19,14 +19,13 @@ class SRNNStackNetwork(Network):
     """Settings of `srnn.SRNNStack`.
 
     width           numbers per step between the blocks; 0 is the layer's default
-    mlp, gate_init, activation, permutation
-                    settings of the SRNN in each block; mlp () makes f_r affine
+    gate_init, activation, permutation
+                    settings of the SRNN in each block. Its f_r is affine, also where a task's recipe has an mlp for srnn
     block_dropout   probability, inside the blocks; `dropout` is that of the read-out
     """
 
     num_layers: int = 2
     width: int = 0
-    mlp: tuple[int, ...] = ()
     gate_init: float = -1.0
     activation: str = "clip"
     permutation: str = "partial"
@@ -38,7 +37,6 @@ class SRNNStackNetwork(Network):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require(self.width >= 0, "a whole number of at least 0", "width")
-        self._require(all(width >= 1 for width in self.mlp), "widths of at least 1, such as 32,32", "mlp")
         self._require(self.activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}", "activation")
         self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
         self._require(0 <= self.block_dropout < 1, "a probability below 1", "block_dropout")
@@ -51,7 +49,7 @@ class SRNNStackNetwork(Network):
             batch_first=True,
             dropout=self.block_dropout,
             width=self.width or None,
-            mlp=self.mlp,
+            mlp=(),
             gate_init=self.gate_init,
             activation=self.activation,
             permutation=self.permutation,

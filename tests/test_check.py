@@ -50,7 +50,7 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"permutation": torch.tensor([0, 1, 2])}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"permutation": torch.arange(5)[None]}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
     ({"permutation": torch.tensor(0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),
-    ({"permutation": [4, 3, 2, 1, 0]}, SettingTypeError, "must be shift, partial, identity, random or an index tensor; got [4, 3"),
+    ({"permutation": [4, 3, 2, 1, 0]}, SettingTypeError, "must be shift, partial, identity, random or an index tensor; got ["),
     ({"dtype": "float32"}, DtypeError, "dtype must be one of floating point, such as torch.float32; got 'float32'"),
     ({"dtype": torch.int32}, DtypeError, "dtype must be one of floating point, such as torch.float32; got torch.int32"),
     ({"permutation": torch.arange(5.0)}, SettingError, "permutation must hold each of 0, ..., 4 (hidden_size - 1) once"),

@@ -14,12 +14,12 @@ from srnn.tasks import Batch
 
 def test_settings_reach_the_layer() -> None:
     network = SRNNStackNetwork(
-        20, num_layers=3, width=6, mlp=(4, 5), gate_init=-40.0, block_dropout=0.25, activation="relu", permutation="identity"
+        20, num_layers=3, width=6, gate_init=-40.0, block_dropout=0.25, activation="relu", permutation="identity"
     )
     layer = network.layer(7, 100)
     assert isinstance(layer, SRNNStack)
     assert (layer.input_size, layer.hidden_size, layer.num_layers, layer.width) == (7, 20, 3, 6)
-    assert (layer.mlp, layer.gate_init, layer.dropout, layer.batch_first) == ((4, 5), -40.0, 0.25, True)
+    assert (layer.gate_init, layer.dropout, layer.batch_first) == (-40.0, 0.25, True)
     assert (layer.activation, layer.blocks[2].rnn.permutation.tolist()) == ("relu", list(range(20)))
     assert all((block.rnn.b[0].gate.bias < -30).all() for block in layer.blocks)
 
@@ -27,9 +27,13 @@ def test_settings_reach_the_layer() -> None:
 def test_defaults_are_those_of_the_layer() -> None:
     network, layer = SRNNStackNetwork(20), SRNNStack(3, 20)
     assert network.layer(3, 100).width == layer.width
-    for name in ("num_layers", "mlp", "activation"):
-        assert getattr(network, name) == getattr(layer, name)
+    assert (network.num_layers, network.activation) == (layer.num_layers, layer.activation)
     assert (network.gate_init, network.permutation) == (stack.GATE_INIT, layer._permutation_name)
+
+
+def test_the_mlp_of_a_task_is_that_of_srnn() -> None:
+    layers: list[Any] = [make_run("speech", name).network.layer(129, 100) for name in ("srnn", "srnnstack")]
+    assert [layer.mlp for layer in layers] == [(32, 32, 32), ()]
 
 
 @pytest.mark.parametrize("task", ["copy", "adding"])
@@ -49,7 +53,6 @@ def test_the_read_out_sees_the_output_and_not_the_states(task: str) -> None:
     [
         ({"width": -1}, "srnnstack: width must be a whole number of at least 0; got -1"),
         ({"width": True}, "srnnstack: width must be a whole number; got True"),
-        ({"mlp": (4, 0)}, "srnnstack: mlp must be widths of at least 1, such as 32,32; got (4, 0)"),
         ({"activation": "gelu"}, "srnnstack: activation must be one of relu, tanh, clip; got 'gelu'"),
         ({"permutation": "back"}, "srnnstack: permutation must be shift, partial, identity, random; got 'back'"),
         ({"block_dropout": 1.0}, "srnnstack: block_dropout must be a probability below 1; got 1.0"),
