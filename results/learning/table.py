@@ -25,7 +25,11 @@ CHOOSE: list[tuple[str, int | None, dict[str, Any]]] = [
     ("speech", None, {"steps": 1000}),
     ("text", 256, {"steps": 1000}),
 ]
-CONFIRM = [*(("copy", T) for T in (100, 200, 300, 500, 1000, 2000)), *(("adding", T) for T in (100, 200, 400, 750, 1000, 1500))]
+CONFIRM = [
+    *(("copy", T) for T in (100, 200, 300, 500, 1000, 2000)),
+    *(("adding", T) for T in (100, 200, 400, 750, 1000, 1500, 5000)),
+]
+COMPARE = [("text", ("gru", "srnnstack", "srnn")), ("speech", ("gru", "srnnstack"))]
 Found = dict[tuple[Any, ...], dict[int, dict[str, Any]]]  # by task, length, start and end of the run: records by seed
 
 
@@ -115,7 +119,30 @@ def confirm_rows(found: Found) -> list[list[str]]:
             text = f"{len(solved)} of {len(by_seed)}" + (f", updates {', '.join(map(str, solved.values()))}" if solved else "")
             cells.append(text + (f"; not solved: seed {', '.join(failed)}" if failed else "") if by_seed else "not run")
         rows.append([f"{task}, T = {length}", *cells])
+    if starts:
+        ends = [found.get(("pmnist", None, start, ("epochs", 10)), {}) for start in starts]
+        cells = [
+            ", ".join(f"{by_seed[seed]['result']['value']:.2f}" for seed in sorted(by_seed)) or "not run" for by_seed in ends
+        ]
+        rows.append(["pMNIST, test accuracy", *cells])
     return rows if starts else []
+
+
+def compare_rows() -> list[list[str]]:
+    """The validation score of each learning rate, and the test scores of the five seeds with the best of them."""
+    runs = [record for record in records.read_folder(HERE)[0] if record["run"]["cpu_minutes"] is not None]
+    rows = [["task", "network", "validation by learning rate", "test, seeds 22 to 26", "mean", "updates"], ["---"] * 6]
+    for task, networks in COMPARE:
+        for network in networks:
+            of = [r for r in runs if (r["run"]["task"]["name"], r["run"]["network"]["name"]) == (task, network)]
+            tried = sorted((r["run"]["lr"], r["selection"]["score"]) for r in of if r["run"]["seed"] == 21)
+            tested = sorted((r for r in of if r["run"]["seed"] != 21), key=lambda r: r["run"]["seed"])
+            scores = [r["result"]["value"] for r in tested]
+            texts = [", ".join(f"{lr:g}: {score:.4g}" for lr, score in tried), ", ".join(f"{score:.4g}" for score in scores)]
+            ends = [f"{mean(scores):.4g}", str(round(mean(r["updates"] for r in tested)))] if scores else ["", ""]
+            if tried:
+                rows.append([task, network, *(text or "not run" for text in texts), *ends])
+    return rows if len(rows) > 2 else []
 
 
 def markdown(rows: list[list[str]]) -> str:
@@ -127,6 +154,7 @@ def main() -> None:
     chosen = f"{markdown(choose_rows(found))}\n\n{winner(found)}"
     records.replace(PAGE, records.filled(PAGE, "choose", chosen))
     records.replace(PAGE, records.filled(PAGE, "confirm", markdown(confirm_rows(found))))
+    records.replace(PAGE, records.filled(PAGE, "compare", markdown(compare_rows())))
 
 
 if __name__ == "__main__":
