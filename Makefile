@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python; do \
 BIN := .venv/bin
 SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/*)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+PARALLEL := --numprocesses auto --maxprocesses 8  # one process per core
 
 .PHONY: demo test slow backends faults bench lint asan setup clean help
 .DELETE_ON_ERROR:
@@ -22,15 +23,15 @@ test: lint  ## lint, the check of the library's ABI, and the tests but the slow 
 	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \
 	else echo "abi: no compiled library to check"; fi
 	@echo "test: pytest"
-	@$(BIN)/pytest -m 'not slow and not faults'
+	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow and not faults'
 
 slow: setup  ## the slow tests: networks that learn, exhibits rehearsed
-	@$(BIN)/pytest -m slow
+	@$(BIN)/pytest -q $(PARALLEL) -m slow
 
 # "auto" is the compiled code for this processor: what others get is tested here.
 backends: setup  ## the kernel as it runs without AVX2, layer and networks on plain PyTorch operations
-	@SRNN_ISA=baseline $(BIN)/pytest -q -k native tests/test_kernels.py
-	@SRNN_BACKEND=torch $(BIN)/pytest -q -m 'not slow' tests/test_layer.py tests/test_baselines.py
+	@SRNN_ISA=baseline $(BIN)/pytest -q $(PARALLEL) -k native tests/test_kernels.py
+	@SRNN_BACKEND=torch $(BIN)/pytest -q $(PARALLEL) -m 'not slow' tests/test_layer.py tests/test_baselines.py
 
 # FILL=docs/faults.md puts the table of this run into that file.
 faults: setup  ## processes killed, disks filled, files damaged, by the thousand; says how many were survived
