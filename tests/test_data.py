@@ -103,7 +103,11 @@ def test_a_wrong_idx_file_is_refused_by_name(tmp_path: Path, content: bytes, pac
         mnist.read_idx(path)
 
 
-@pytest.mark.parametrize("content", [gzip.compress(GOOD)[:-9], b"no gzip at all", b"\x1f\x8b\x08" + b"\xff" * 40])
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(GOOD)[:-9], b"no gzip at all", b"\x1f\x8b\x08" + b"\xff" * 40],
+    ids=["cut short", "not gzip", "a header and nothing else"],
+)
 def test_a_damaged_gzip_file_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "wrong.gz").write_bytes(content)
     with pytest.raises(DataError, match=r"wrong\.gz cannot be read"):
