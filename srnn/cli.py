@@ -230,9 +230,9 @@ def train(
         bool | None, typer.Option(help="srnn: the factor sigmoid(W_s x + b_s) of b.", rich_help_panel=NETWORK)
     ] = None,
     gate_init: Annotated[
-        float | None, typer.Option(help="srnn: added to the gate's first bias, such as -3.", rich_help_panel=NETWORK)
+        float | None, typer.Option(help="Added to the gate's first bias, such as -2.", rich_help_panel=NETWORK)
     ] = None,
-    activation: Annotated[str | None, typer.Option(help="srnn: relu, tanh or clip.", rich_help_panel=NETWORK)] = None,
+    activation: Annotated[str | None, typer.Option(help="srnn, srnnstack: relu, tanh or clip.", rich_help_panel=NETWORK)] = None,
     permutation: Annotated[str | None, typer.Option(help="shift, partial, identity, random.", rich_help_panel=NETWORK)] = None,
     readout: Annotated[
         str | None,

@@ -30,6 +30,7 @@ from srnn.check import Extents, Lengths
 from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "partial", "identity", "random")
+STORED = ("random", "given")  # permutations that a state_dict must hold; the others follow from their name
 GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
 # Weights of these classes can be given to our operators: the last two are what torch.export puts in their place.
 ORDINARY = frozenset((Tensor, nn.Parameter, FakeTensor, FunctionalTensor, type(None)))
@@ -309,11 +310,10 @@ class _Shuffling(_Recurrent):
         shift = 0.0 if not (gate and bias) else GATE_INIT if self.gate_init is None else self.gate_init
         widths = [input_size] * directions + [directions * hidden_size] * directions * (num_layers - 1)
         self.b = nn.ModuleList(InputNetwork(C, hidden_size, mlp, gate, bias, shift, device, dtype) for C in widths)
-        # Drawn after the weights, which are then the same for every permutation. Names that say all stay out of the
-        # state_dict; an index that was drawn or given is part of it.
+        # Drawn after the weights, which are then the same for every permutation.
         name = self._permutation_name = permutation if isinstance(permutation, str) else "given"
         index = _index(permutation, hidden_size, self._weight.device)
-        self.register_buffer("permutation", index, persistent=name in ("random", "given"))
+        self.register_buffer("permutation", index, persistent=name in STORED)
 
     def reset_parameters(self) -> None:
         """Draws weights and biases again, as at construction. The permutation stays."""
@@ -323,7 +323,7 @@ class _Shuffling(_Recurrent):
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         """`to_empty` leaves what no state_dict brings back to us."""
         super()._apply(fn, recurse)
-        if self.permutation is not None and self._permutation_name not in ("random", "given"):
+        if self.permutation is not None and self._permutation_name not in STORED:
             self.permutation = _index(self._permutation_name, self.hidden_size, self.permutation.device)
         return self
 
