@@ -232,7 +232,7 @@ def train(
     gate_init: Annotated[
         float | None, typer.Option(help="Added to the gate's first bias, such as -2.", rich_help_panel=NETWORK)
     ] = None,
-    activation: Annotated[str | None, typer.Option(help="srnn, srnnstack: relu, tanh or clip.", rich_help_panel=NETWORK)] = None,
+    activation: Annotated[str | None, typer.Option(help="relu, tanh or clip.", rich_help_panel=NETWORK)] = None,
     permutation: Annotated[str | None, typer.Option(help="shift, partial, identity, random.", rich_help_panel=NETWORK)] = None,
     readout: Annotated[
         str | None,
