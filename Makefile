@@ -57,8 +57,8 @@ asan: setup  ## the tests of the compiled kernels under AddressSanitizer and Und
 		-o build/asan/_C.so
 	@SRNN_LIBRARY=build/asan/_C.so SRNN_REQUIRE=native ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-		$(BIN)/pytest -m 'not slow' -k '(native and not compiled and not traced) or test_recurrences' \
-		tests/test_kernels.py tests/test_recurrences.py
+		$(BIN)/pytest -m 'not slow' -k '(native and not compiled and not traced) or test_scans' \
+		tests/test_kernels.py tests/test_scans.py
 
 setup: .venv/installed
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from srnn.network import Network
+from srnn.lab import Network
 
 
 class MovingAverages(nn.Module):

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srnn.errors import SettingError
-from srnn.tasks import Batch, Task, generator
+from srnn.lab import Batch, Task, generator
 
 
 @dataclass(frozen=True)

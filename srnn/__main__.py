@@ -1,6 +1,6 @@
 """`python -m srnn` is `srnn`."""
 
-from srnn.cli import main
+from srnn.lab.cli.app import main
 
 if __name__ == "__main__":
     main()

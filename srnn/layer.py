@@ -25,8 +25,8 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
-from srnn import check, kernels, leaf
-from srnn.check import Extents, Lengths
+from srnn import checks, kernels, tracing
+from srnn.checks import Extents, Lengths
 from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "partial", "identity", "random")
@@ -175,7 +175,7 @@ class _Recurrent(nn.Module):
 
     def __prepare_scriptable__(self) -> None:
         """`torch.jit.script` calls this first."""
-        leaf.refuse_script(self)
+        tracing.refuse_script(self)
 
     def extra_repr(self) -> str:
         """The sizes, and whatever was not left at its default."""
@@ -189,10 +189,10 @@ class _Recurrent(nn.Module):
     def _input(
         self, name: str, x: Tensor, alphabet: Tensor | None, *forms: tuple[str, ...]
     ) -> tuple[Tensor, Tensor | None, Extents]:
-        return check.input(name, x, alphabet, self.input_size, self._weight_for(x), *forms)
+        return checks.input(name, x, alphabet, self.input_size, self._weight_for(x), *forms)
 
     def _state(self, name: str, h: Tensor | None, layers: Extents, batch: Extents, x: Tensor) -> Tensor:
-        return check.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight_for(x))
+        return checks.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight_for(x))
 
     def _weight_for(self, x: object) -> Tensor:
         """`_weight` as it will be when x comes to it: offloaded weights are on the meta device until their map is called."""
@@ -221,7 +221,7 @@ class _Recurrent(nn.Module):
             data, sizes, order, back = input
             data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
             h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
-            mask = None if reset is None else check.packed_reset(reset, input)
+            mask = None if reset is None else checks.packed_reset(reset, input)
             x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
             if mask is not None:
                 mask = pad_packed_sequence(PackedSequence(mask, sizes), batch_first=True)[0]
@@ -235,8 +235,8 @@ class _Recurrent(nn.Module):
         batched = ("batch", "time") if self.batch_first else ("time", "batch")
         x, alphabet, batch = self._input("input", input, alphabet, batched, ("time",))
         h0 = self._state("hx", hx, layers, batch, input)
-        ends = None if lengths is None else check.lengths(lengths, batch, input)
-        mask = None if reset is None else check.reset(reset, x.shape if alphabet is not None else x.shape[:-1], input)
+        ends = None if lengths is None else checks.lengths(lengths, batch, input)
+        mask = None if reset is None else checks.reset(reset, x.shape if alphabet is not None else x.shape[:-1], input)
         if not batch:
             output, h_n = self._scan(x[None], h0[:, None], ends, alphabet, None if mask is None else mask[None], final)
             return None if final else output[0], h_n[:, 0]
@@ -258,13 +258,13 @@ class _Recurrent(nn.Module):
         """The same for a jagged nested tensor, by way of a padded one; the output has the offsets of the input."""
         if lengths is not None:
             raise LengthError("a nested tensor has lengths of its own; leave out lengths=")
-        check.nested(input, alphabet, self.batch_first)
+        checks.nested(input, alphabet, self.batch_first)
         offsets, given = input.offsets(), input.lengths()  # lengths only where there are gaps between the rows
         values, alphabet, _ = self._input("the values of input", input.values(), alphabet, ("steps",))
         h0 = self._state("hx", hx, layers, {"batch": len(offsets) - 1}, values)
         ends = offsets.diff() if given is None else given
         steps = torch.arange(int(ends.max()), device=values.device)
-        mask = None if reset is None else check.reset(reset, (len(ends), len(steps)), values)
+        mask = None if reset is None else checks.reset(reset, (len(ends), len(steps)), values)
         places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T], what is beyond a row's end is not looked at
         output, h_n = self._scan(values[places], h0, ends.long(), alphabet, mask, final)
         if final:
@@ -298,15 +298,15 @@ class _Shuffling(_Recurrent):
         super().__init__()
         if not isinstance(mlp, Sequence):
             raise SettingTypeError(f"mlp must be the widths of the hidden layers of f_r, such as (32, 32); got {mlp!r}")
-        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
-        check.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
-        check.flags(gate=gate, bias=bias)
-        check.floating(dtype)
+        checks.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        checks.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
+        checks.flags(gate=gate, bias=bias)
+        checks.floating(dtype)
         if activation not in kernels.ACTIVATIONS:
             raise one_of("activation", activation, kernels.ACTIVATIONS)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.mlp, self.gate, self.activation, self.bias = tuple(mlp), gate, activation, bias
-        self.gate_init = check.gate_init(gate_init, gate, bias)
+        self.gate_init = checks.gate_init(gate_init, gate, bias)
         shift = 0.0 if not (gate and bias) else GATE_INIT if self.gate_init is None else self.gate_init
         widths = [input_size] * directions + [directions * hidden_size] * directions * (num_layers - 1)
         self.b = nn.ModuleList(InputNetwork(C, hidden_size, mlp, gate, bias, shift, device, dtype) for C in widths)
@@ -379,8 +379,8 @@ class SRNN(_Shuffling):
         device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        check.flags(batch_first=batch_first, bidirectional=bidirectional)
-        dropout = check.probability("dropout", dropout)
+        checks.flags(batch_first=batch_first, bidirectional=bidirectional)
+        dropout = checks.probability("dropout", dropout)
         directions = 2 if bidirectional else 1
         super().__init__(
             input_size,
@@ -423,8 +423,8 @@ class SRNN(_Shuffling):
                     state crosses the border between t - 1 and t, in either direction; at step 0 hx is discarded. Resets from
                     a row's length on are ignored. For a PackedSequence, a PackedSequence of the same layout
         """
-        if leaf.is_traced(input, hx):
-            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         if lengths is alphabet is reset is None and (quick := self._quick_forward(input, hx)) is not None:
             return quick
         return self._run(input, hx, lengths, alphabet, reset, final=False)
@@ -442,8 +442,8 @@ class SRNN(_Shuffling):
 
         Compiled and in float32, b is made for a few sequences at a time (four, more where they are short), elsewhere for all.
         """
-        if leaf.is_traced(input, hx):
-            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final=True)[1]
 
     def step(self, x_t: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> Tensor:
@@ -451,8 +451,8 @@ class SRNN(_Shuffling):
 
         reset [N], bool: rows that begin a new sequence with this step, so that their h is taken as zeros.
         """
-        if leaf.is_traced(x_t, h):
-            return leaf.node(self, "step", x_t, h, reset=reset)
+        if tracing.is_traced(x_t, h):
+            return tracing.node(self, "step", x_t, h, reset=reset)
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
         if reset is None and (quick := self._quick_step(x_t, h, 1)) is not None:
@@ -460,7 +460,7 @@ class SRNN(_Shuffling):
         x, _, batch = self._input("x_t", x_t, None, ("batch",), ())
         h = self._state("h", h, {"layers": self.num_layers}, batch, x_t)
         if reset is not None:
-            h = h.masked_fill(check.reset(reset, x.shape[:-1], x_t)[..., None], 0)
+            h = h.masked_fill(checks.reset(reset, x.shape[:-1], x_t)[..., None], 0)
         states: list[Tensor] = []
         for b, h_l in zip(self.b, h.split(1), strict=True):
             x = self._drop(states[-1][0]) if states else x
@@ -534,8 +534,8 @@ class SRNNCell(_Shuffling):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
-        if leaf.is_traced(input, hx):
-            return leaf.node(self, "forward", input, hx)
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "forward", input, hx)
         if (quick := self._quick_step(input, hx)) is not None:
             return quick
         x, _, batch = self._input("input", input, None, ("batch",), ())
@@ -570,7 +570,7 @@ def _weights(linear: nn.Linear | None, dtype: torch.dtype) -> tuple[Any, Any]:
 def _index(permutation: str | Tensor, H: int, device: torch.device) -> Tensor | None:
     """Where P takes each unit from, (P h)_i = h[index[i]]; None is the shift, which the kernels know by themselves."""
     if isinstance(permutation, Tensor):
-        return check.permutation(permutation, H).to(device)
+        return checks.permutation(permutation, H).to(device)
     if not isinstance(permutation, str):
         raise SettingTypeError(f"permutation must be {', '.join(PERMUTATIONS)} or an index tensor; got {permutation!r}")
     if permutation not in PERMUTATIONS:

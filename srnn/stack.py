@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from srnn import check, leaf
-from srnn.check import Lengths
+from srnn import checks, tracing
+from srnn.checks import Lengths
 from srnn.errors import SettingError
 from srnn.layer import SRNN, Device, _Recurrent
 
@@ -95,16 +95,16 @@ class SRNNStack(_Recurrent):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        checks.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         # Products with W and the gate, of width * H weights, are nearly all of the cost, and states are cheap. At half of
         # hidden_size two blocks cost about as much as one layer of nn.GRU. A norm of a few numbers would lose most of them.
         width = max(16, hidden_size // 2) if width is None else width
-        check.sizes(width=width)
-        check.flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
-        check.floating(dtype)
+        checks.sizes(width=width)
+        checks.flags(bias=bias, batch_first=batch_first, bidirectional=bidirectional)
+        checks.floating(dtype)
         self.input_size, self.hidden_size, self.num_layers, self.width = input_size, hidden_size, num_layers, width
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
-        self.dropout = check.probability("dropout", dropout)
+        self.dropout = checks.probability("dropout", dropout)
         # The SRNN of a block checks what is explicit; it is not given ours where there is no bias of a gate to shift.
         start = GATE_INIT if gate_init is None and gate is True and bias else gate_init
         settings: Any = {"mlp": mlp, "gate": gate, "gate_init": start, "activation": activation, "permutation": permutation}
@@ -142,8 +142,8 @@ class SRNNStack(_Recurrent):
                     sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
         reset       bool, with input's batch and time axes: where it is True a new sequence starts, as in `SRNN`
         """
-        if leaf.is_traced(input, hx):
-            return leaf.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final=False)
 
     def final_state(
@@ -156,8 +156,8 @@ class SRNNStack(_Recurrent):
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
         """The h_n of `forward`; the last block never holds its states, except with tanh."""
-        if leaf.is_traced(input, hx):
-            return leaf.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
 
     def final_output(
@@ -174,8 +174,8 @@ class SRNNStack(_Recurrent):
         Without N for one sequence. In one direction the last block never holds its states, except with tanh. In both
         directions the last block's reverse part has seen one step by then; the blocks below it have seen all.
         """
-        if leaf.is_traced(input, hx):
-            return leaf.node(self, "final_output", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "final_output", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="output")[1][0]
 
     def step(self, x: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -183,8 +183,8 @@ class SRNNStack(_Recurrent):
 
         h=None is zeros. reset [N], bool: rows whose h is taken as zeros.
         """
-        if leaf.is_traced(x, h):
-            return leaf.node(self, "step", x, h, reset=reset)
+        if tracing.is_traced(x, h):
+            return tracing.node(self, "step", x, h, reset=reset)
         if self.bidirectional:
             raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
         x, _, batch = self._input("x", x, None, ("batch",), ())

@@ -9,10 +9,10 @@ import numpy
 import pytest
 import torch
 
-from srnn import data
-from srnn.data import mnist, speech
 from srnn.kernels import native
-from srnn.tasks import pmnist
+from srnn.lab import data
+from srnn.lab.data import mnist, speech
+from srnn.lab.tasks import pmnist
 
 
 def pytest_sessionstart() -> None:

@@ -11,25 +11,27 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from srnn import data, models, optimizers
-from srnn.baselines.eurnn import EURNN, EURNNNetwork
-from srnn.baselines.exprnn import EXPRNNNetwork
-from srnn.baselines.indrnn import IndRNN, IndRNNNetwork
-from srnn.baselines.lru import LRU, LRUNetwork
-from srnn.baselines.mingru import MinGRUNetwork
-from srnn.baselines.nnrnn import NNRNNNetwork
-from srnn.baselines.nru import NRU, NRUNetwork
-from srnn.baselines.rgd import RGD, CayleyDescent, RGDNetwork
-from srnn.baselines.scornn import SCORNNNetwork
-from srnn.baselines.urnn import URNN, URNNNetwork
 from srnn.errors import DeviceError, DtypeError, SettingError, ShapeError
-from srnn.folder import RunFolder, load_tensors
-from srnn.models import NETWORKS
-from srnn.network import Group, Network
-from srnn.recipes import TASKS, make_run
-from srnn.run import Run
-from srnn.tasks import pmnist, randomlabels
-from srnn.train import Training, train
+from srnn.lab import data
+from srnn.lab.networks import NETWORKS
+from srnn.lab.networks.eurnn import EURNN, EURNNNetwork
+from srnn.lab.networks.exprnn import EXPRNNNetwork
+from srnn.lab.networks.indrnn import IndRNN, IndRNNNetwork
+from srnn.lab.networks.lru import LRU, LRUNetwork
+from srnn.lab.networks.mingru import MinGRUNetwork
+from srnn.lab.networks.network import OPTIMIZERS, Group, Network
+from srnn.lab.networks.nnrnn import NNRNNNetwork
+from srnn.lab.networks.nru import NRU, NRUNetwork
+from srnn.lab.networks.rgd import RGD, CayleyDescent, RGDNetwork
+from srnn.lab.networks.scornn import SCORNNNetwork
+from srnn.lab.networks.urnn import URNN, URNNNetwork
+from srnn.lab.records.folder import RunFolder, load_tensors
+from srnn.lab.tasks import TASKS, pmnist, randomlabels
+from srnn.lab.training import model as models
+from srnn.lab.training import optimizers
+from srnn.lab.training.loop import Training, train
+from srnn.lab.training.recipes import make_run
+from srnn.lab.training.run import Run
 
 C, H, STEPS = 3, 6, 9
 
@@ -750,7 +752,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("way", OWN_WAYS)
 @pytest.mark.parametrize("stop", [1, 3, 7])
 def test_runs_with_ways_of_their_own_go_on_to_the_same_bits(way: str, stop: int, tmp_path: Path) -> None:
-    from srnn import train as loop
+    from srnn.lab.training import loop
 
     class Killer(loop.Watcher):
         def update(self, training: Training) -> None:
@@ -784,7 +786,7 @@ def test_parameters_are_trained_as_their_group_says() -> None:
         ([b], 0.1, 0.0, 0.7),
     ]
     assert [(group["params"], group["lr"]) for group in other.param_groups] == [([c], pytest.approx(0.02))]
-    assert [len(optimizers.make([a], [], name, 0.1, 0.0, 0.9)) for name in optimizers.OPTIMIZERS] == [1] * 4
+    assert [len(optimizers.make([a], [], name, 0.1, 0.0, 0.9)) for name in OPTIMIZERS] == [1] * 4
     with pytest.raises(SettingError, match="no optimizer is called 'lion'; there are rmsprop, adam, adamw, sgd"):
         optimizers.make([a], [Group([a], optimizer="lion")], "sgd", 0.1, 0.0, 0.9)
 

@@ -16,13 +16,15 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from srnn import bench, kernels, records
-from srnn.bench import clock as clocks
-from srnn.bench import limits, networks, scale, table, training
-from srnn.bench.check import check_results
+from srnn import kernels
 from srnn.errors import RecordError, SettingError, StorageError
 from srnn.kernels import reference
-from srnn.models import NETWORKS
+from srnn.lab import bench
+from srnn.lab.bench import clock as clocks
+from srnn.lab.bench import limits, networks, scale, table, training
+from srnn.lab.bench.check import check_results
+from srnn.lab.networks import NETWORKS
+from srnn.lab.records import store
 
 TITLES = [*(s.title for s in training.SETTINGS), *(limit.title for limit in limits.LIMITS)]
 KEYS = [*(s.key for s in training.SETTINGS), *(limit.key for limit in limits.LIMITS)]
@@ -82,7 +84,7 @@ class FixedClock(clocks.Clock):
 def test_a_run_shows_and_records_every_setting_and_every_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threads, random_state = torch.get_num_threads(), torch.get_rng_state()
     assert bench.main(repeats=1, threads=1, out=tmp_path / "new" / "bench.json") == 0
-    record = records.read(tmp_path / "new" / "bench.json")
+    record = store.read(tmp_path / "new" / "bench.json")
     rows = record["results"]["training"] + record["results"]["limits"]
     assert [row["key"] for row in rows] == KEYS
     for row in record["results"]["training"]:
@@ -105,7 +107,7 @@ def test_a_run_without_the_native_kernel_says_which_backend_ran(
 ) -> None:
     monkeypatch.setattr(kernels, "DEFAULT", "torch")
     bench.main(repeats=1, threads=1, out=tmp_path / "bench.json", only=["pmnist", "dense", "dense-T"])
-    record = records.read(tmp_path / "bench.json")
+    record = store.read(tmp_path / "bench.json")
     assert record["backend"]["name"] == "torch"
     assert [row["value"] is None for row in record["results"]["limits"]] == [False, True]
     shown = " ".join(capsys.readouterr().out.split())
@@ -119,7 +121,7 @@ def test_a_quick_run_leaves_the_record_of_the_full_one_alone(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     bench.main(quick=True, threads=1, only=["copy-readout"])
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["bench-quick.json"]
-    record = records.read(tmp_path / "results" / "bench-quick.json")
+    record = store.read(tmp_path / "results" / "bench-quick.json")
     assert record["settings"]["quick"] is True
     assert record["results"]["training"][0]["share_of_step"] > 0
 
@@ -296,7 +298,7 @@ def test_the_copy_moves_as_many_bytes_as_the_step_must(key: str, moved: int) -> 
 
 PEAK = """
 import torch
-from srnn.bench import clock, limits
+from srnn.lab.bench import clock, limits
 limits.training_step = lambda s, name: lambda: torch.ones(s.T * 2**20)
 limits.FULL = (1, 16, 1)
 print(limits.peak_memory(clock.Clock(1), "real"))  # after a warm-up that holds 32
@@ -342,8 +344,8 @@ def test_the_readme_table_is_made_from_the_record(record: dict[str, Any]) -> Non
     ],
 )
 def test_the_documents_show_the_records(page: str, block: str, shown: Callable[[dict[str, Any]], str]) -> None:
-    record = records.read(ROOT / "results" / ("bench.json" if block == "bench" else f"bench-{block}.json"))
-    assert records.filled(ROOT / page, block, shown(record)) == (ROOT / page).read_bytes()
+    record = store.read(ROOT / "results" / ("bench.json" if block == "bench" else f"bench-{block}.json"))
+    assert store.filled(ROOT / page, block, shown(record)) == (ROOT / page).read_bytes()
 
 
 @pytest.mark.usefixtures("tiny")
@@ -351,16 +353,16 @@ def test_only_the_block_between_the_markers_of_the_readme_changes(tmp_path: Path
     readme = tmp_path / "README.md"
     readme.write_text(README)
     bench.main(repeats=1, threads=1, out=tmp_path / "bench.json", readme=readme, only=["copy-readout"])
-    block = table.readme_table(records.read(tmp_path / "bench.json"))
+    block = table.readme_table(store.read(tmp_path / "bench.json"))
     assert readme.read_text() == README.replace("old table", block)
-    assert records.filled(readme, "bench", "old table").decode() == README
+    assert store.filled(readme, "bench", "old table").decode() == README
 
 
 @pytest.mark.parametrize("text", ["", BEGIN, f"{END}{BEGIN}", README + BEGIN, README + END])
 def test_a_readme_without_one_place_for_the_table_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(text)
     with pytest.raises(RecordError, match="once each"):
-        records.filled(tmp_path / "README.md", "bench", "table")
+        store.filled(tmp_path / "README.md", "bench", "table")
 
 
 # Records --------------------------------------------------------------------------------------------------------------------
@@ -368,8 +370,8 @@ def test_a_readme_without_one_place_for_the_table_is_refused(text: str, tmp_path
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path, record: dict[str, Any]) -> None:
     record["title"] = "größer ≥"
-    records.write(tmp_path / "a" / "b" / "record.json", record)
-    assert records.read(tmp_path / "a" / "b" / "record.json") == record
+    store.write(tmp_path / "a" / "b" / "record.json", record)
+    assert store.read(tmp_path / "a" / "b" / "record.json") == record
 
 
 @pytest.mark.parametrize("broken", ["fsync", "replace"])
@@ -377,22 +379,22 @@ def test_a_write_that_fails_leaves_the_old_record_and_nothing_else(
     broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "record.json"
-    records.write(path, {"number": 1})
+    store.write(path, {"number": 1})
 
     def fail(*args: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, broken, fail)
     with pytest.raises(StorageError, match=r"record\.json cannot be written: No space left on device"):
-        records.write(path, {"number": 2})
-    assert records.read(path) == {"number": 1}
+        store.write(path, {"number": 2})
+    assert store.read(path) == {"number": 1}
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), Path()])
 def test_what_is_not_json_is_refused_and_not_written(value: Any, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot be written as JSON"):
-        records.write(tmp_path / "record.json", {"value": value})
+        store.write(tmp_path / "record.json", {"value": value})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -402,11 +404,11 @@ def test_what_is_not_a_record_is_refused(text: str | None, message: str, tmp_pat
     if text is not None:
         path.write_text(text)
     with pytest.raises(RecordError, match=message):
-        records.read(path)
+        store.read(path)
 
 
 def test_the_environment_names_versions_machine_and_commit() -> None:
-    found = records.environment()
+    found = store.environment()
     assert found["versions"]["torch"] == torch.__version__
     assert set(found["versions"]) == {"python", "torch", "numpy", "srnn"}
     assert set(found["machine"]) == {"cpu", "cores", "threads", "system", "memory_bytes"}
@@ -421,28 +423,28 @@ def test_the_commit_is_that_of_the_repository_that_tracks_the_package(tmp_path: 
 
     package = tmp_path / "package"
     package.mkdir()
-    monkeypatch.setattr(records, "__file__", str(package / "records.py"))
+    monkeypatch.setattr(store, "__file__", str(package / "records.py"))
     unknown = {"id": "unknown", "dirty": "unknown"}
-    assert records.environment()["commit"] == unknown  # no repository
+    assert store.environment()["commit"] == unknown  # no repository
 
     (tmp_path / "README.md").write_text("read me")
     git("init", "--quiet")
     git("add", "README.md")
     git("commit", "--quiet", "--message", "first")
     (package / "records.py").write_text("")
-    assert records.environment()["commit"] == unknown  # somebody else's repository
+    assert store.environment()["commit"] == unknown  # somebody else's repository
 
     git("add", "--all")
     git("commit", "--quiet", "--message", "second")
     commit = {"id": git("rev-parse", "HEAD").strip(), "dirty": False}
-    assert records.environment()["commit"] == commit
+    assert store.environment()["commit"] == commit
 
-    records.write(tmp_path / "results" / "record.json", {})
+    store.write(tmp_path / "results" / "record.json", {})
     (tmp_path / "README.md").write_text("a new table")
-    assert records.environment()["commit"] == commit  # what a run writes does not make it another program
+    assert store.environment()["commit"] == commit  # what a run writes does not make it another program
 
     (package / "records.py").write_text("changed")
-    assert records.environment()["commit"] == {**commit, "dirty": True}
+    assert store.environment()["commit"] == {**commit, "dirty": True}
 
 
 @pytest.fixture
@@ -457,7 +459,7 @@ def test_every_network_is_timed_beside_gru(tiny_networks: None, tmp_path: Path) 
     readme.write_text("before\n<!-- networks:begin -->\nold\n<!-- networks:end -->\nafter\n")
     out = tmp_path / "networks.json"
     assert bench.main(repeats=1, threads=1, out=out, only=["adding", "copy"], networks=True, readme=readme) == 0
-    record = records.read(out)
+    record = store.read(out)
     columns = record["results"]["networks"]
     assert [column["key"] for column in columns] == ["copy", "adding"]
     for column in columns:

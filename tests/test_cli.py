@@ -15,13 +15,20 @@ import typer.main
 from rich.console import Console
 
 import srnn
-from srnn import cli, data, demo, display, doctor, kernels, lab, records, report, reproduce, sweep
-from srnn.display import number
+from srnn import kernels
 from srnn.errors import DataError
 from srnn.kernels import native
-from srnn.models import NETWORKS
-from srnn.paper import EXHIBITS, Plan
-from srnn.recipes import make_run
+from srnn.lab import data, report
+from srnn.lab.cli import app as cli
+from srnn.lab.cli import demo, doctor
+from srnn.lab.cli import train as lab
+from srnn.lab.networks import NETWORKS
+from srnn.lab.paper.plan import EXHIBITS, Plan
+from srnn.lab.records import store
+from srnn.lab.scheduling import reproduce, sweep
+from srnn.lab.training import progress
+from srnn.lab.training.progress import number
+from srnn.lab.training.recipes import make_run
 
 Run = Any  # (*arguments) -> (exit code, stdout, stderr)
 TREE: Any = typer.main.get_command(cli.app)
@@ -233,7 +240,7 @@ def test_train_leaves_a_folder_and_a_record_and_runs_and_eval_read_them(run: Run
     (folder,) = (elsewhere / "runs").glob("copy-*")
     files = {"run.json", "metrics.jsonl", "model.safetensors", "checkpoint.safetensors", "record.json", "lock"}
     assert {path.name for path in folder.iterdir()} == files
-    (record,) = records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")
+    (record,) = store.read_all(elsewhere / "runs" / "records" / "copy.jsonl")
     assert (record["id"], record["updates"], record["status"]) == (folder.name, 20, "finished")
     assert f"final {number(record['training']['final'])}" in out
     code, out, _ = run("runs", "--json")
@@ -248,13 +255,13 @@ def test_train_leaves_a_folder_and_a_record_and_runs_and_eval_read_them(run: Run
 
 def test_the_same_command_again_and_resume_go_on(run: Run, elsewhere: Path) -> None:
     run(*SHORT)
-    first = records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")
+    first = store.read_all(elsewhere / "runs" / "records" / "copy.jsonl")
     assert run(*SHORT)[0] == 0
-    assert records.read_all(elsewhere / "runs" / "records" / "copy.jsonl") == first
+    assert store.read_all(elsewhere / "runs" / "records" / "copy.jsonl") == first
     (folder,) = (elsewhere / "runs").glob("copy-*")
     code, _, err = run("train", "--resume", str(folder), "--steps", "30")
     assert (code, err) == (0, "")
-    assert [record["updates"] for record in records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")] == [20, 30]
+    assert [record["updates"] for record in store.read_all(elsewhere / "runs" / "records" / "copy.jsonl")] == [20, 30]
 
 
 # A setting of `srnn train`: a run that has it, what is typed, and what must be in the run, where something else would be.
@@ -539,7 +546,7 @@ def test_a_run_that_diverges_is_an_error(run: Run, elsewhere: Path) -> None:
     assert (code, out) == (1, "")
     assert err.startswith("srnn: diverged after update ")
     assert err.endswith("record: runs/records/copy.jsonl\n")
-    assert records.read_all(elsewhere / "runs" / "records" / "copy.jsonl")[0]["status"] == "diverged"
+    assert store.read_all(elsewhere / "runs" / "records" / "copy.jsonl")[0]["status"] == "diverged"
 
 
 def test_a_folder_in_the_place_of_a_file_is_told_before_anything_is_run(run: Run, elsewhere: Path) -> None:
@@ -584,7 +591,7 @@ def test_demo_begins_anew_when_all_of_it_is_finished_and_leaves_what_is_not_its_
 
     def marked() -> list[bool]:
         """Whether a record is still that which was there before."""
-        return ["mark" in records.read(path) for path in found]
+        return ["mark" in store.read(path) for path in found]
 
     assert run("demo")[0] == 0
     found = sorted(folder.glob("*/record.json"))
@@ -592,11 +599,11 @@ def test_demo_begins_anew_when_all_of_it_is_finished_and_leaves_what_is_not_its_
     for path in mine:
         path.write_text("mine")
     for path in found:
-        records.write(path, records.read(path) | {"mark": True})
+        store.write(path, store.read(path) | {"mark": True})
     found[0].rename(elsewhere / "away")
     assert run("demo")[0] == 0
     assert marked() == [False, True]  # what was not finished alone
-    records.write(found[0], records.read(found[0]) | {"mark": True})
+    store.write(found[0], store.read(found[0]) | {"mark": True})
     assert run("demo")[0] == 0
     assert marked() == [False, False]
     assert [path.read_text() for path in mine] == ["mine"] * 3
@@ -606,7 +613,7 @@ def test_demo_begins_anew_when_all_of_it_is_finished_and_leaves_what_is_not_its_
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
     terminal: bool, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(display, "EVERY", 0.0)
+    monkeypatch.setattr(progress, "EVERY", 0.0)
     console = Console(file=io.StringIO(), force_terminal=terminal, width=160)
     short = make_run("copy", "srnn", length=5, hidden_size=8, steps=20)
     lab.train_run(short, elsewhere / "run", console, into=elsewhere)
@@ -622,7 +629,7 @@ def test_tensorboard_gets_the_curve(run: Run, elsewhere: Path) -> None:
     assert run(*SHORT, "--tensorboard", "--eval-every", "5", "--out", "run")[0] == 0
     events = EventAccumulator(str(elsewhere / "run" / "tensorboard"))
     events.Reload()
-    curve = records.read(elsewhere / "run" / "record.json")["curve"]
+    curve = store.read(elsewhere / "run" / "record.json")["curve"]
     assert [event.step for event in events.Scalars("train/loss")] == curve["step"] == [5, 10, 15, 20]
     assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(curve["loss"], rel=1e-5)
 
@@ -642,7 +649,7 @@ def test_sparkline_falls_with_the_loss_and_knows_ascii() -> None:
 
 @pytest.mark.parametrize("package", ["typer", "rich"])
 def test_command_line_without_the_laboratory_says_what_to_install(package: str) -> None:
-    done = python(f"import sys; sys.modules[{package!r}] = None; from srnn.cli import main; main()", "doctor")
+    done = python(f"import sys; sys.modules[{package!r}] = None; from srnn.lab.cli.app import main; main()", "doctor")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"srnn: the command line needs {package}")
     assert done.stderr.endswith("pip install 'srnn[lab]'\n")
@@ -668,7 +675,9 @@ def test_closed_pipe_leaves_no_traceback(option: list[str]) -> None:
 
 def test_interrupt_leaves_no_traceback(tmp_path: Path) -> None:
     # A shell's background job ignores the signal, and its children with it: so it is set here.
-    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from srnn.cli import main; main()"
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from srnn.lab.cli.app import main; main()"
+    )
     command = [sys.executable, "-c", program, "train", "copy"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -723,6 +732,6 @@ def test_settings_without_an_option_go_through_set(run: Run, tmp_path: Path, mon
     small = ("--length", "5", "--hidden-size", "8", "--batch-size", "2", "--steps", "2", "--out", "run", "--quiet")
     given = ("--set", "style=fft", "--set", "alpha=0.5", "--set", "embed=False", "--set", "factored=True")
     assert run("train", "copy", "--model", "eurnn", *small, *given)[0] == 0
-    written = records.read(tmp_path / "run" / "run.json")["run"]
+    written = store.read(tmp_path / "run" / "run.json")["run"]
     assert (written["network"]["style"], written["network"]["factored"]) == ("fft", True)
     assert (written["alpha"], written["embed"]) == (0.5, False)

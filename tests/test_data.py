@@ -16,10 +16,10 @@ import scipy.signal
 import soundfile
 from rich.console import Console
 
-from srnn import data
-from srnn.data import corpus, mnist, speech, text
 from srnn.errors import DataError, SettingError
-from srnn.recipes import make_run
+from srnn.lab import data
+from srnn.lab.data import corpus, mnist, speech, text
+from srnn.lab.training.recipes import make_run
 
 REAL = os.environ.get("SRNN_DATA")
 needs_real_data = pytest.mark.skipif(REAL is None, reason="SRNN_DATA does not name the folder of the real data sets")

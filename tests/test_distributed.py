@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from srnn import distributed
-from srnn.distributed import ALONE, TorchTeam
 from srnn.errors import SettingError, TeamError
-from srnn.folder import RunFolder
-from srnn.models import NETWORKS
-from srnn.recipes import make_run
-from srnn.tasks import Batch
-from srnn.train import Training, train
+from srnn.lab.networks import NETWORKS
+from srnn.lab.records.folder import RunFolder
+from srnn.lab.tasks.task import Batch
+from srnn.lab.training import distributed
+from srnn.lab.training.distributed import ALONE, TorchTeam
+from srnn.lab.training.loop import Training, train
+from srnn.lab.training.recipes import make_run
 
 SMALL = ["copy", "--length", "20", "--hidden-size", "16", "--threads", "1"]
 
@@ -139,7 +139,7 @@ def test_a_process_that_dies_ends_the_others_and_the_checkpoint_is_good(rank: in
     assert len(told) <= 1
     assert all("another process of this run has ended; the same command again goes on from the last" in line for line in told)
     assert f"exitcode  : -9 (pid: {victim})" in out
-    assert "srnn/train.py" not in out  # no traceback of ours
+    assert "srnn/lab/training/loop.py" not in out  # no traceback of ours
     place = RunFolder(tmp_path / "run")
     at = len(losses(tmp_path / "run"))
     run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=max(100, at + 100))
@@ -199,7 +199,7 @@ def test_an_error_is_said_once(wrong: list[str], said: str, tmp_path: Path) -> N
     told = [line for line in out.splitlines() if line.startswith("srnn: ")]
     assert len(told) == 1
     assert said in told[0]
-    assert "srnn/train.py" not in out  # no traceback of ours
+    assert "srnn/lab/training/loop.py" not in out  # no traceback of ours
     assert not (tmp_path / "new").exists()
 
 

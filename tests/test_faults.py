@@ -33,14 +33,16 @@ import torch
 from hypothesis import strategies as st
 from rich.console import Console
 
-from srnn import records, report, train
-from srnn.data import corpus, mnist, speech
 from srnn.errors import DataError, RecordError, SRNNError, StorageError
-from srnn.folder import RunFolder, load_tensors, save_tensors
 from srnn.kernels import shuffle_scan
-from srnn.paper import Plan
-from srnn.recipes import from_dict, make_run
-from srnn.run import Run
+from srnn.lab import report
+from srnn.lab.data import corpus, mnist, speech
+from srnn.lab.paper.plan import Plan
+from srnn.lab.records import store
+from srnn.lab.records.folder import RunFolder, load_tensors, save_tensors
+from srnn.lab.training import loop
+from srnn.lab.training.recipes import from_dict, make_run
+from srnn.lab.training.run import Run
 
 pytestmark = pytest.mark.faults
 KILLS = 25
@@ -58,7 +60,7 @@ def summary() -> Iterator[None]:
     table = "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
     print(f"\n{table}")
     if path := os.environ.get("SRNN_FAULTS"):
-        records.replace(Path(path), records.filled(Path(path), "faults", table))
+        store.replace(Path(path), store.filled(Path(path), "faults", table))
 
 
 def survived(name: str, times: int = 1) -> None:
@@ -80,17 +82,17 @@ def tiny(**settings: Any) -> Run:
 @pytest.fixture(scope="module")
 def forks() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["srnn.train", "srnn.report"])
+    context.set_forkserver_preload(["srnn.lab.training.loop", "srnn.lab.report"])
     return context
 
 
 def go_on(plain: dict[str, Any], folder: Path) -> None:
-    train.train(from_dict(plain), folder, checkpoint_every=0.01)
+    loop.train(from_dict(plain), folder, checkpoint_every=0.01)
 
 
 def result_of(folder: Path) -> tuple[Any, ...]:
     """Everything a run ends with but its times."""
-    record = records.read(folder / "record.json")
+    record = store.read(folder / "record.json")
     weights = {name: tensor.tolist() for name, tensor in load_tensors(folder / "model.safetensors")[0].items()}
     losses = [entry["losses"] for entry in RunFolder(folder).read_metrics()]
     return record["training"], record["curve"]["loss"], weights, losses
@@ -129,17 +131,17 @@ def test_a_run_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
     reached = load_tensors(RunFolder(parts).checkpoint)[1]["position"]["step"]
     run = replace(endless, steps=reached + 200)
     go_on(run.as_dict(), parts)
-    train.train(run, tmp_path / "whole")
+    loop.train(run, tmp_path / "whole")
     assert result_of(parts) == result_of(tmp_path / "whole")
-    assert records.read(parts / "record.json")["resumed"] >= KILLS // 2
+    assert store.read(parts / "record.json")["resumed"] >= KILLS // 2
     survived("SIGKILL of a run", KILLS)
 
 
 REPRODUCTION = """
 from pathlib import Path
 from rich.console import Console
-from srnn.crew import Crew, Processes
-from srnn.recipes import make_run
+from srnn.lab.scheduling.scheduler import Crew, Processes
+from srnn.lab.training.recipes import make_run
 
 if __name__ == "__main__":
     runs = [make_run("copy", "srnn", length=5, hidden_size=3, batch_size=2, steps=4000, seed=seed) for seed in range(4)]
@@ -166,7 +168,7 @@ def test_a_reproduction_with_two_jobs_is_killed_anywhere(tmp_path: Path) -> None
             process.wait()
             tried("SIGKILL of a reproduction")
         subprocess.run([sys.executable, "program.py"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-        found = records.read_all(folder / "results" / "copy.jsonl")
+        found = store.read_all(folder / "results" / "copy.jsonl")
         outcomes[name] = {record["id"]: (record["training"], record["curve"]["loss"]) for record in found}
         assert len(found) == len(outcomes[name]) == 4
     assert sum(record["resumed"] for record in found) >= KILLS // 2  # of the parts, which stand last
@@ -180,8 +182,8 @@ def build(results: Path, out: Path) -> None:
 
 def test_a_report_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
     results = tmp_path / "results"
-    record = train.train(make_run("copy", "srnn", length=100, steps=20_000, minutes=0.001), tmp_path / "run")
-    records.collect(results / "copy.jsonl", record | {"id": make_run("copy", "srnn", length=100).id})
+    record = loop.train(make_run("copy", "srnn", length=100, steps=20_000, minutes=0.001), tmp_path / "run")
+    store.collect(results / "copy.jsonl", record | {"id": make_run("copy", "srnn", length=100).id})
     build(results, tmp_path / "whole")
     page, rng = tmp_path / "out" / "index.html", random.Random(3)
     whole = (tmp_path / "whole" / "index.html").read_bytes()
@@ -244,8 +246,8 @@ def outcome(read: Callable[[Path], Any], path: Path) -> tuple[str, Any]:
 
 def test_a_disk_that_fills_at_any_byte_of_a_checkpoint(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train.Training, "_finish", lambda *about: {})
-        train.train(tiny(hidden_size=1, mlp=(1,)), tmp_path)
+        patch.setattr(loop.Training, "_finish", lambda *about: {})
+        loop.train(tiny(hidden_size=1, mlp=(1,)), tmp_path)
     path = tmp_path / "checkpoint.safetensors"
     before = path.read_bytes()
     tensors, state = load_tensors(path)
@@ -261,13 +263,13 @@ def test_a_disk_that_fills_at_any_byte_of_a_checkpoint(tmp_path: Path) -> None:
 def test_a_disk_that_fills_at_any_byte_of_a_file_of_records(tmp_path: Path) -> None:
     path = tmp_path / "copy.jsonl"
     for name in ("a", "b"):
-        records.collect(path, {"kind": "run", "id": name, "numbers": [1, 2]})
+        store.collect(path, {"kind": "run", "id": name, "numbers": [1, 2]})
     before = path.read_bytes()
-    new = records.signed({"kind": "run", "id": "c", "numbers": [3]})
+    new = store.signed({"kind": "run", "id": "c", "numbers": [3]})
     for after in range(len(before) + len(json.dumps(new)) + 2):
         tried("ENOSPC in a file of records")
         with full_disk(after), pytest.raises(StorageError, match="No space left on device"):
-            records.collect(path, {"kind": "run", "id": "c", "numbers": [3]})
+            store.collect(path, {"kind": "run", "id": "c", "numbers": [3]})
         assert path.read_bytes() == before
         survived("ENOSPC in a file of records")
 
@@ -317,7 +319,7 @@ def checkpoint() -> bytes:
 
 
 def signed(indent: int | None) -> bytes:
-    record = records.signed({"kind": "run", "id": "a", "curve": {"loss": [0.25, 0.125]}, "updates": 20})
+    record = store.signed({"kind": "run", "id": "a", "curve": {"loss": [0.25, 0.125]}, "updates": 20})
     return json.dumps(record, indent=indent).encode() + b"\n"
 
 
@@ -328,7 +330,7 @@ def read_manifest(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> Any:
-    found, faults = records.read_lines(path)
+    found, faults = store.read_lines(path)
     if faults or not found:
         raise RecordError("; ".join(faults) or "there is no record in it")
     return found
@@ -343,7 +345,7 @@ FORMATS: dict[str, tuple[str, Callable[[], bytes], Callable[[Path], Any], bool]]
     "sphere": ("u1.wav", lambda: sphere(SAMPLES), lambda path: speech.read(path, 600).tolist(), False),
     "manifest": ("manifest.tsv", lambda: MANIFEST, read_manifest, False),
     "safetensors": ("a.safetensors", checkpoint, lambda path: [t.tolist() for t in load_tensors(path)[0].values()], True),
-    "JSON": ("a.json", lambda: signed(1), records.read, True),
+    "JSON": ("a.json", lambda: signed(1), store.read, True),
     "JSONL": ("a.jsonl", lambda: signed(None), read_lines, True),
 }
 
@@ -426,14 +428,14 @@ def test_digits_with_a_flipped_bit_are_refused(tmp_path: Path) -> None:
 
 def test_metrics_with_a_flipped_bit_are_not_gone_on_with(tmp_path: Path) -> None:
     run, rng = tiny(steps=40, eval_every=10), random.Random(6)
-    train.train(run, tmp_path)
+    loop.train(run, tmp_path)
     content = (tmp_path / "metrics.jsonl").read_bytes()
     for _ in range(30):
         place = rng.randrange(len(content))
         (tmp_path / "metrics.jsonl").write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         tried("metrics flipped")
         with pytest.raises(RecordError, match=r"metrics\.jsonl is altered"):
-            train.train(tiny(steps=50, eval_every=10), tmp_path)
+            loop.train(tiny(steps=50, eval_every=10), tmp_path)
         survived("metrics flipped")
 
 
@@ -441,13 +443,13 @@ def test_metrics_with_a_flipped_bit_are_not_gone_on_with(tmp_path: Path) -> None
 
 
 def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    train.train(tiny(), tmp_path / "whole")
+    loop.train(tiny(), tmp_path / "whole")
     rng, real = random.Random(7), time.monotonic
     for number in range(10):
         tried("a clock that jumps")
         with monkeypatch.context() as patch:
             patch.setattr(time, "monotonic", lambda: real() + rng.choice([0, 1e6, -1e6]))
-            record = train.train(tiny(), tmp_path / str(number))
+            record = loop.train(tiny(), tmp_path / str(number))
         assert record["seconds"] >= 0
         assert result_of(tmp_path / str(number)) == result_of(tmp_path / "whole")
         survived("a clock that jumps")
@@ -455,7 +457,7 @@ def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def compete(plain: dict[str, Any], folder: Path, line: Any) -> None:
     try:
-        train.train(from_dict(plain), folder)
+        loop.train(from_dict(plain), folder)
         line.send("done")
     except StorageError as error:
         line.send(str(error))
@@ -476,7 +478,7 @@ def test_two_processes_on_one_folder(forks: Any, tmp_path: Path) -> None:
             process.join()
         assert all(word == "done" or "is in use by another process" in word for word in said)
         assert "done" in said
-        assert records.read(tmp_path / str(number) / "record.json")["updates"] == 3000
+        assert store.read(tmp_path / str(number) / "record.json")["updates"] == 3000
         survived("two processes on one folder")
 
 
@@ -489,7 +491,7 @@ def test_results_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             patch.setattr(place, name, refused)
             with pytest.raises(StorageError, match="Read-only file system; give another --results"):
-                records.collect(tmp_path / "results" / "copy.jsonl", {"kind": "run", "id": "a"})
+                store.collect(tmp_path / "results" / "copy.jsonl", {"kind": "run", "id": "a"})
         survived("a read-only folder of results")
 
 

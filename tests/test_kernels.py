@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from srnn import errors, kernels
-from srnn.kernels import fallback, native, ops, reference, scan_final, scan_states, shuffle_scan
+from srnn.kernels import native, ops, pytorch, reference, scan_final, scan_states, shuffle_scan
 
 Options = dict[str, Any]
 Results = dict[str, Tensor]
@@ -460,7 +460,7 @@ def test_one_step_equals_the_composition(
     x, h, maps = cell_problem(mlp, gate, bias, rows=rows)
     leaves = [t.requires_grad_() for t in (x, h, *maps)]
     how = (order_of(order, 37), gate, bias, activation)
-    found, expected = kernels.cell(x, h, maps, *how), fallback.cell(x, h, maps, *how)
+    found, expected = kernels.cell(x, h, maps, *how), pytorch.cell(x, h, maps, *how)
     grad = torch.randn_like(expected)
     assert_close((found, *torch.autograd.grad(found, leaves, grad)), (expected, *torch.autograd.grad(expected, leaves, grad)))
 
@@ -470,7 +470,7 @@ def test_one_step_in_float32_equals_the_composition_in_float64(backend: str) -> 
     x, h, maps = cell_problem((64,), True, True, rows=9, C=128, H=130)
     leaves = [t.requires_grad_() for t in (x, h, *maps)]
     small = [t.detach().float().requires_grad_() for t in leaves]
-    expected = fallback.cell(x, h, maps, None, True, True, "tanh")
+    expected = pytorch.cell(x, h, maps, None, True, True, "tanh")
     found = kernels.cell(small[0], small[1], small[2:], None, True, True, "tanh")
     assert_close(found, expected.float(), rtol=1e-4, atol=1e-4)
     for ours, theirs in zip(torch.autograd.grad(found.sum(), small), torch.autograd.grad(expected.sum(), leaves), strict=True):
@@ -635,8 +635,8 @@ def gated_calls(name: str) -> Iterator[tuple[Any, ...]]:
         (*inputs, h0), options = gated_problem(3, 5, 4, gate, bias, lengths=True)
         sequence = (options["permutation"], options["lengths"], options["reset"], gate)
         bits, last = (
-            fallback.gated_scan(*inputs, h0, *sequence, "relu")[2],
-            fallback.gated_scan_final(*inputs, h0, *sequence, "clip")[1],
+            pytorch.gated_scan(*inputs, h0, *sequence, "relu")[2],
+            pytorch.gated_scan_final(*inputs, h0, *sequence, "clip")[1],
         )
         rest = (*inputs, *sequence, [bias, True, gate, not bias])
         calls = {

@@ -19,14 +19,14 @@ from scipy import stats
 from torch import Tensor
 
 from srnn import kernels
-from srnn.bench import clock
-from srnn.measures import KINDS, gradients, hiddenstate, measure, timing
-from srnn.models import SRNNNetwork
-from srnn.paper import EXHIBITS, Measurement, Plan
-from srnn.recipes import make_run
-from srnn.run import Run
-from srnn.tasks import Batch
-from srnn.train import make_model
+from srnn.lab.bench import clock
+from srnn.lab.measures import KINDS, gradients, hiddenstate, measure, timing
+from srnn.lab.networks.srnn import SRNNNetwork
+from srnn.lab.paper.plan import EXHIBITS, Measurement, Plan
+from srnn.lab.tasks.task import Batch
+from srnn.lab.training.loop import make_model
+from srnn.lab.training.recipes import make_run
+from srnn.lab.training.run import Run
 
 
 def small(task: str, network: str, **settings: Any) -> Run:

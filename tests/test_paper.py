@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from srnn.errors import SettingError
-from srnn.models import NETWORKS
-from srnn.paper import DELAYS, EXHIBITS, LENGTHS, PROFILES, RIVALS, SEEDS, SIZES, Plan, Point
+from srnn.lab.networks import NETWORKS
+from srnn.lab.paper.plan import DELAYS, EXHIBITS, LENGTHS, PROFILES, RIVALS, SEEDS, SIZES, Plan, Point
 
 
 def points(exhibit: str, profile: str = "cpu", all_networks: bool = False) -> list[Point]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import srnn
-from srnn import info
+from srnn.lab.cli import info
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -57,9 +57,9 @@ def test_the_networks_page_has_the_counts_of_every_network() -> None:
 
 
 def test_tree_names_files_that_exist() -> None:
-    tree = re.search(r"^```\nsrnn/\n(.*?)^```$", TEXT, re.M | re.S)
+    tree = re.search(r"^```\nsrnn/.*?\n(.*?)^```$", (README.parent / "CONTRIBUTING.md").read_text(), re.M | re.S)
     assert tree is not None
-    names = re.findall(r"(?:^  |; |also |, )(\w+(?:/|\.py))", tree[1], re.M)
-    there = {f"{path.name}/" if path.is_dir() else path.name for path in (README.parent / "srnn").iterdir()}
-    modules = {name for name in there if name.endswith(("/", ".py")) and not name.startswith("__")}
-    assert set(names) - {"csrc/", "fallback.py"} == modules  # those two are in kernels/
+    for indent, folder in (("  ", "srnn"), ("    ", "srnn/lab")):
+        named = re.findall(rf"^{indent}(\w+(?:/|\.py))", tree[1], re.M)
+        there = {f"{path.name}/" if path.is_dir() else path.name for path in (README.parent / folder).iterdir()}
+        assert set(named) == {name for name in there if name.endswith(("/", ".py")) and not name.startswith("__")}

@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from srnn import models, records
-from srnn.baselines.torch_nn import GRUNetwork
 from srnn.errors import RecordError, SettingError
-from srnn.models import NETWORKS, SRNNNetwork
-from srnn.recipes import TASKS, from_dict, make_run, network_kind, task_kind
-from srnn.run import Run
-from srnn.tasks.copy import Copy
-from srnn.tasks.pmnist import PMNIST
-from srnn.tasks.speech import Speech
-from srnn.train import train
+from srnn.lab.networks import NETWORKS
+from srnn.lab.networks.srnn import SRNNNetwork
+from srnn.lab.networks.torch_nn import GRUNetwork
+from srnn.lab.records import store
+from srnn.lab.tasks import TASKS
+from srnn.lab.tasks.copy import Copy
+from srnn.lab.tasks.pmnist import PMNIST
+from srnn.lab.tasks.speech import Speech
+from srnn.lab.training import model as models
+from srnn.lab.training.loop import train
+from srnn.lab.training.recipes import from_dict, make_run, network_kind, task_kind
+from srnn.lab.training.run import Run
 
 EXAMPLES, RESULTS = (Path(__file__).parent.parent / name for name in ("examples", "results"))
 EVERY = [(task, network) for task in TASKS for network in NETWORKS]
@@ -278,7 +281,7 @@ def test_an_id_does_not_depend_on_defaults_that_are_given(names: tuple[str, str]
 
 
 def test_records_have_the_ids_of_their_runs() -> None:
-    found, faults = records.read_folder(RESULTS)
+    found, faults = store.read_folder(RESULTS)
     runs = [record for record in found if record["kind"] == "run"]
     assert not faults
     assert len(runs) > 250
@@ -312,17 +315,20 @@ def test_a_run_may_be_given_another_end_unless_its_rate_decays() -> None:
 
 # --- files of the user's own ---
 
-TASK = "from srnn.tasks import Task\nclass A(Task):\n    name = 'a'\n"
+TASK = "from srnn.lab.tasks import Task\nclass A(Task):\n    name = 'a'\n"
 
 
 @pytest.mark.parametrize(
     ("source", "said"),
     [
         (TASK + "class B(A):\n    pass\n", "must define one subclass of srnn's Task; it defines A, B"),
-        ("from srnn.tasks.copy import Copy\n", "must define one subclass of srnn's Task; it defines none"),
+        ("from srnn.lab.tasks.copy import Copy\n", "must define one subclass of srnn's Task; it defines none"),
         ("class A(Task:\n", "does not run as Python: SyntaxError: .*line 1"),
         ("raise ValueError('two\\nlines')\n", "does not run as Python: ValueError: two lines"),
-        ("from srnn.tasks import Task\nclass A(Task):\n    pass\n", "A must have a name of its own, such as name = 'parity'"),
+        (
+            "from srnn.lab.tasks import Task\nclass A(Task):\n    pass\n",
+            "A must have a name of its own, such as name = 'parity'",
+        ),
         (None, "cannot be read: No such file or directory"),
     ],
 )

@@ -19,22 +19,24 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from srnn import plot, records, report
-from srnn.cli import app
-from srnn.display import number
 from srnn.errors import RecordError, StorageError
-from srnn.paper import DELAYS, EXHIBITS, LENGTHS, RIVALS, SIZES, Exhibit, Measurement, Plan, Point
-from srnn.plot import Figure, Line, Panel
-from srnn.recipes import make_run
-from srnn.report import claims, rules
-from srnn.report.claims import CLAIMS, verdicts
-from srnn.report.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
-from srnn.report.figures import BUILDERS, figures
-from srnn.report.findings import findings
-from srnn.report.rules import AT_EQUAL_TIME, FAILS, HOLDS, IN_PART, NOT_TESTED
-from srnn.report.table import Table
-from srnn.report.tables import cell, tables
-from srnn.run import Run
+from srnn.lab import report
+from srnn.lab.cli.app import app
+from srnn.lab.paper import claims, rules
+from srnn.lab.paper.claims import CLAIMS, verdicts
+from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
+from srnn.lab.paper.figure import OTHERS, Figure, Line, Panel
+from srnn.lab.paper.figures import BUILDERS, figures
+from srnn.lab.paper.findings import findings
+from srnn.lab.paper.plan import DELAYS, EXHIBITS, LENGTHS, RIVALS, SIZES, Exhibit, Measurement, Plan, Point
+from srnn.lab.paper.rules import AT_EQUAL_TIME, FAILS, HOLDS, IN_PART, NOT_TESTED
+from srnn.lab.paper.table import Table
+from srnn.lab.paper.tables import cell, tables
+from srnn.lab.records import store
+from srnn.lab.report import plot
+from srnn.lab.training.progress import number
+from srnn.lab.training.recipes import make_run
+from srnn.lab.training.run import Run
 
 ROOT = Path(__file__).parents[1]
 PLAN = Plan()
@@ -196,7 +198,7 @@ def world() -> list[dict[str, Any]]:
 
 def line(record: dict[str, Any]) -> str:
     """As it stands in a file."""
-    return json.dumps(records.signed(record)) + "\n"
+    return json.dumps(store.signed(record)) + "\n"
 
 
 def gathered(world: list[dict[str, Any]]) -> Evidence:
@@ -1352,7 +1354,7 @@ def test_a_panel_is_drawn_for_light_and_dark_with_ids_of_its_own(tmp_path: Path)
     assert saved[1].startswith(b"%PDF")
     plot.save(figure, tmp_path)
     assert ((tmp_path / "f.svg").read_bytes(), (tmp_path / "f.pdf").read_bytes()) == saved
-    assert figure.legend == [("srnn", "#d8572a", "-"), ("other", plot.OTHERS[1], ":")]
+    assert figure.legend == [("srnn", "#d8572a", "-"), ("other", OTHERS[1], ":")]
     assert (plot.sample("-"), plot.sample(":"), plot.sample((0, (5, 1)))) == ("none", "1 2", "10 2")
 
 
@@ -1683,4 +1685,4 @@ def test_the_command_makes_the_page(world: list[dict[str, Any]], tmp_path: Path,
     assert {path.name for path in figures_there.iterdir()} == {"mine.svg", "copy.svg"}
     assert CliRunner().invoke(app, ["report", "--readme", "README.md", "--profile", "full"]).exit_code == 0
     assert not (figures_there / "copy.svg").exists()  # of the full profile there is no record
-    assert records.read_all(tmp_path / "results" / "copy.jsonl") == [world[0]]
+    assert store.read_all(tmp_path / "results" / "copy.jsonl") == [world[0]]

@@ -17,15 +17,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from srnn import crew as crew_module
-from srnn import data, records, reproduce
-from srnn.crew import Crew, News, Processes
 from srnn.errors import DataError, Interrupted, RecordError, SettingError
-from srnn.folder import RunFolder
-from srnn.paper import EXHIBITS, Exhibit, Measurement, Plan
-from srnn.recipes import make_run
-from srnn.run import Run
-from srnn.train import Training, train
+from srnn.lab import data
+from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
+from srnn.lab.records import store
+from srnn.lab.records.folder import RunFolder
+from srnn.lab.scheduling import reproduce, scheduler
+from srnn.lab.scheduling.scheduler import Crew, News, Processes
+from srnn.lab.training.loop import Training, train
+from srnn.lab.training.recipes import make_run
+from srnn.lab.training.run import Run
 
 QUICK = Plan("quick")
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -57,7 +58,7 @@ def crew(runs: list[Run], folder: Path, console: Console, jobs: int = 2) -> Crew
 
 
 def ids(folder: Path) -> list[str]:
-    return [record["id"] for path in sorted(folder.glob("*.jsonl")) for record in records.read_all(path)]
+    return [record["id"] for path in sorted(folder.glob("*.jsonl")) for record in store.read_all(path)]
 
 
 @pytest.mark.slow
@@ -101,10 +102,10 @@ def test_what_fails_is_tried_again_then_told_and_the_others_go_on(tmp_path: Path
     assert "run.json" in failed[0]
     assert said(console).count("again: ") == 2
     assert ids(tmp_path / "results") == [good.id, f"failed-{bad.id}"]
-    failure = records.read_all(tmp_path / "results" / "failed.jsonl")[0]
+    failure = store.read_all(tmp_path / "results" / "failed.jsonl")[0]
     assert (failure["kind"], failure["tries"]) == ("failure", 3)
     assert "run.json" in failure["error"]
-    assert crew_module.recorded(tmp_path / "results").keys() == {good.id}  # a failure is no record of the run
+    assert scheduler.recorded(tmp_path / "results").keys() == {good.id}  # a failure is no record of the run
     (tmp_path / "runs" / bad.id / "run.json").unlink()
     assert crew([bad], tmp_path, console).work() == []
     assert sorted(ids(tmp_path / "results")) == sorted([good.id, bad.id])  # and the failure is forgotten
@@ -148,8 +149,8 @@ import sys
 from pathlib import Path
 from rich.console import Console
 from srnn.errors import Interrupted
-from srnn.recipes import make_run
-from srnn.crew import Crew, Processes
+from srnn.lab.training.recipes import make_run
+from srnn.lab.scheduling.scheduler import Crew, Processes
 
 if __name__ == "__main__":
     runs = [make_run("copy", "srnn", length=5, hidden_size=8, batch_size=2, steps=int(sys.argv[1]), seed=k) for k in (1, 2)]
@@ -246,13 +247,13 @@ def test_a_fault_in_a_users_task_is_told_with_its_cause(tmp_path: Path, console:
     failed = crew([run], tmp_path, console).work()
     assert len(failed) == 1
     assert failed[0].endswith("LookupError: no such thing")
-    assert records.read_all(tmp_path / "results" / "failed.jsonl")[0]["error"] == "LookupError: no such thing"
+    assert store.read_all(tmp_path / "results" / "failed.jsonl")[0]["error"] == "LookupError: no such thing"
 
 
 def test_a_folder_that_another_process_holds_is_waited_for(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew_module, "LATER", 0.05)
+    monkeypatch.setattr(scheduler, "LATER", 0.05)
     busy, good = small(seed=1), small(seed=2)
     refused = 0
 
@@ -365,8 +366,8 @@ def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
     exhibit = Exhibit("looked", "", "", "", "", measurements=lambda plan: iter([looking_at(run)]))
     monkeypatch.setitem(EXHIBITS, "looked", exhibit)
     assert reproduce.reproduce(["looked"], Plan(), console) == []
-    first = records.read_all(tmp_path / "results" / "copy.jsonl")
-    measured = records.read_all(tmp_path / "results" / "hiddenstate.jsonl")
+    first = store.read_all(tmp_path / "results" / "copy.jsonl")
+    measured = store.read_all(tmp_path / "results" / "hiddenstate.jsonl")
     assert [record["id"] for record in measured] == [looking_at(run).id]
     assert "looked: 1 runs, 0 of them recorded in results; 1 measurements, 0 recorded" in said(console)
     shutil.rmtree(tmp_path / "runs")
@@ -375,9 +376,9 @@ def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
     (tmp_path / "results" / "hiddenstate.jsonl").unlink()
     assert reproduce.reproduce(["looked"], Plan(), console) == []
     assert "1 to be made (1 of them for their weights)" in said(console)
-    again = records.read_all(tmp_path / "results" / "hiddenstate.jsonl")
+    again = store.read_all(tmp_path / "results" / "hiddenstate.jsonl")
     assert again[0]["found"] == measured[0]["found"]
-    assert records.read_all(tmp_path / "results" / "copy.jsonl") == first
+    assert store.read_all(tmp_path / "results" / "copy.jsonl") == first
 
 
 def test_what_needs_no_weights_is_measured_before_the_runs(
@@ -387,7 +388,7 @@ def test_what_needs_no_weights_is_measured_before_the_runs(
     there: list[str] = []
 
     def stopped(*about: Any, **more: Any) -> Any:
-        there.extend(record["id"] for record in records.read_all(tmp_path / "results" / "hiddenstate.jsonl"))
+        there.extend(record["id"] for record in store.read_all(tmp_path / "results" / "hiddenstate.jsonl"))
         raise Interrupted("stopped")
 
     untrained = looking_at(run, trained=False)
@@ -417,7 +418,7 @@ def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path:
     failed = reproduce.measure_all({each.id: each for each in (lost, good)}, tmp_path / "runs", tmp_path, console)
     assert len(failed) == 1
     assert "hiddenstate: srnn, 5: its run left no weights" in failed[0]
-    assert [record["id"] for record in records.read_all(tmp_path / "drive.jsonl")] == [good.id]
+    assert [record["id"] for record in store.read_all(tmp_path / "drive.jsonl")] == [good.id]
 
 
 def test_a_measurement_that_is_no_number_does_not_end_the_others(
@@ -448,20 +449,20 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     path = tmp_path / "copy.jsonl"
     damaged = b'{"kind": "run", "id": "half'
     newer = b'{"kind": "run", "id": "b", "format": 2}'
-    good = records.signed({"kind": "run", "id": "a"})
+    good = store.signed({"kind": "run", "id": "a"})
     altered = json.dumps(good | {"kind": "measurement"}).encode()
     lines = [json.dumps(good).encode(), damaged, newer, altered]
     odd = [b'{"kind": "run", "id": 0}', b'{"kind": "run", "id": []}', b"[" * 200_000, b'{"a": ' * 100_000]
     path.write_bytes(b"\n".join([*lines, *odd, b""]))
-    assert crew_module.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
+    assert scheduler.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
     assert "copy.jsonl:4 is altered" in said(console)
     assert "copy.jsonl:2 is damaged" in said(console)
     assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
-    records.collect(path, {"kind": "run", "id": "a", "new": True})
-    newest = records.signed({"kind": "run", "id": "a", "new": True})
+    store.collect(path, {"kind": "run", "id": "a", "new": True})
+    newest = store.signed({"kind": "run", "id": "a", "new": True})
     assert path.read_bytes().splitlines() == [json.dumps(newest).encode(), damaged, newer, *odd]
     with pytest.raises(RecordError, match=r"copy.jsonl:2 is damaged.*copy.jsonl:3 is of another version"):
-        records.read_all(path)
+        store.read_all(path)
 
 
 def test_all_begins_with_what_answers_most() -> None:

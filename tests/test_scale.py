@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from srnn import plot, records
-from srnn.bench import scale
-from srnn.bench.scale import Cost, Link
-from srnn.cli import app
 from srnn.errors import RecordError, TeamError
+from srnn.lab.bench import scale
+from srnn.lab.bench.scale import Cost, Link
+from srnn.lab.cli.app import app
+from srnn.lab.records import store
+from srnn.lab.report import plot
 
 ROOT = Path(__file__).parents[1]
 PAGE = "# Scale\n\n<!-- scale:begin -->\nold\n<!-- scale:end -->\nend\n"
@@ -31,7 +32,7 @@ def measured() -> dict[str, Any]:
 
 @pytest.fixture
 def record() -> dict[str, Any]:
-    return {"kind": "scale", **records.environment(), "started": "2026-01-02T03:04:05+00:00", "measured": measured()}
+    return {"kind": "scale", **store.environment(), "started": "2026-01-02T03:04:05+00:00", "measured": measured()}
 
 
 def test_the_ring() -> None:
@@ -94,8 +95,8 @@ def test_the_figure_has_what_was_measured(record: dict[str, Any], tmp_path: Path
 
 
 def test_the_page_shows_the_record() -> None:
-    page, record = ROOT / "docs" / "scale.md", records.read(ROOT / scale.RECORD)
-    assert records.filled(page, "scale", scale.block(record)) == page.read_bytes()
+    page, record = ROOT / "docs" / "scale.md", store.read(ROOT / scale.RECORD)
+    assert store.filled(page, "scale", scale.block(record)) == page.read_bytes()
 
 
 def test_a_page_without_a_place_for_it_is_told_before_anything_is_measured(
@@ -119,7 +120,7 @@ def test_two_processes(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     assert scale.main(1, tmp_path / "scale.json", page, Console(width=80)) == 0
-    record = records.read(tmp_path / "scale.json")
+    record = store.read(tmp_path / "scale.json")
     found = record["measured"]
     assert found["processes"] == 2
     for place in found["places"].values():

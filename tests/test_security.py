@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from srnn import data, records, report
-from srnn.data import mnist
 from srnn.errors import DataError, SRNNError
-from srnn.paper import EXHIBITS, Plan
-from srnn.recipes import from_dict, make_run, trust
-from srnn.train import train
+from srnn.lab import data, report
+from srnn.lab.data import mnist
+from srnn.lab.paper.plan import EXHIBITS, Plan
+from srnn.lab.records import store
+from srnn.lab.training.loop import train
+from srnn.lab.training.recipes import from_dict, make_run, trust
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "srnn").rglob("*.py"))
@@ -91,8 +92,8 @@ def test_the_report_escapes_what_comes_from_records(tmp_path: Path) -> None:
     record = real | {"id": point.run.id, "ended_by": HOSTILE, "machine": {"cpu": HOSTILE, "cores": 2}}
     record["commit"] = {"id": HOSTILE, "dirty": False}
     record["run"] = record["run"] | {"optimizer": HOSTILE, "recipe": HOSTILE}
-    lost = records.signed({"kind": "run", "id": HOSTILE})
-    lines = [json.dumps(records.signed(record)), json.dumps(lost), HOSTILE]
+    lost = store.signed({"kind": "run", "id": HOSTILE})
+    lines = [json.dumps(store.signed(record)), json.dumps(lost), HOSTILE]
     (tmp_path / "copy.jsonl").write_text("\n".join(lines) + "\n")
     text = report.make(tmp_path, tmp_path / "out", Console(file=io.StringIO()), plan=Plan()).read_text(encoding="utf-8")
     assert "<script>" not in text

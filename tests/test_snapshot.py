@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from srnn import report
-from srnn.paper import EXHIBITS, PROFILES, Plan
-from srnn.recipes import from_dict
-from srnn.report.claims import verdicts
-from srnn.report.evidence import Evidence
-from srnn.report.tables import tables
+from srnn.lab import report
+from srnn.lab.paper.claims import verdicts
+from srnn.lab.paper.evidence import Evidence
+from srnn.lab.paper.plan import EXHIBITS, PROFILES, Plan
+from srnn.lab.paper.tables import tables
+from srnn.lab.training.recipes import from_dict
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

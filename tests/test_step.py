@@ -10,8 +10,8 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from srnn.bench import step
 from srnn.errors import RecordError, SettingError
+from srnn.lab.bench import step
 
 
 @pytest.fixture

@@ -20,18 +20,20 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srnn import records, report, results
-from srnn.bench import swap
-from srnn.bench.swap import acoustic, characters, classifier, forecaster, plan, policy, table, tagger, training, workers
-from srnn.bench.swap.acoustic import Acoustic
-from srnn.bench.swap.characters import Characters
-from srnn.bench.swap.classifier import Classifier
-from srnn.bench.swap.forecaster import Forecaster
-from srnn.bench.swap.policy import DOWN, FORWARD, UP, Policy
-from srnn.bench.swap.program import BLOCK, Data, Program, Run
-from srnn.bench.swap.tagger import Tagger
-from srnn.bench.swap.training import NETWORKS
 from srnn.errors import Interrupted, RecordError, SettingError, TeamError
+from srnn.lab import report
+from srnn.lab.bench import swap
+from srnn.lab.bench.swap import acoustic, characters, classifier, forecaster, plan, policy, table, tagger, training, workers
+from srnn.lab.bench.swap.acoustic import Acoustic
+from srnn.lab.bench.swap.characters import Characters
+from srnn.lab.bench.swap.classifier import Classifier
+from srnn.lab.bench.swap.forecaster import Forecaster
+from srnn.lab.bench.swap.policy import DOWN, FORWARD, UP, Policy
+from srnn.lab.bench.swap.program import BLOCK, Data, Program, Run
+from srnn.lab.bench.swap.tagger import Tagger
+from srnn.lab.bench.swap.training import NETWORKS
+from srnn.lab.records import store
+from srnn.lab.report import runs as results
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = list(plan.PROGRAMS.values())
@@ -485,7 +487,7 @@ def test_a_bench_that_is_stopped_or_killed_resumes_without_repeating(
 
     assert swap.main(**more, jobs=2, console=Console(width=150)) == 0
     assert lines(out)[: len(stopped)] == stopped
-    found = records.read_all(out)
+    found = store.read_all(out)
     assert {record["id"] for record in found} == {run.id for run in plan.runs(True, ["forecaster"])}
     assert {record["machine"]["threads"] for record in found} == {1}
     shown = capsys.readouterr().out
@@ -525,7 +527,7 @@ def test_damaged_lines_are_named_and_their_runs_repeated(
     out.write_bytes(b"\n".join([first.replace(b'"seed": 1', b'"seed": 9'), *rest]) + b"\n")
     swap.main(quick=True, out=out, console=Console(width=300))
     assert f"{out}:1 is altered" in capsys.readouterr().out
-    assert len(records.read_lines(out)[0]) == 96
+    assert len(store.read_lines(out)[0]) == 96
 
 
 # --- the table ---
@@ -545,7 +547,7 @@ def made_up(run: Run, scores: Callable[..., float | None] = lambda run, score, s
 
 
 def recorded(scores: Callable[..., float | None], runs: list[Run] | None = None) -> dict[str, dict[str, Any]]:
-    about = {"kind": "swap", **records.environment(), "ended": "2026-01-02T03:04:05+00:00"}
+    about = {"kind": "swap", **store.environment(), "ended": "2026-01-02T03:04:05+00:00"}
     return {
         run.id: {**about, "id": run.id, "settings": run.settings, **made_up(run, scores)}
         for run in (plan.runs() if runs is None else runs)
@@ -653,7 +655,7 @@ def test_the_document_gets_table_and_origin_from_the_records(tmp_path: Path, mon
     assert "360 runs with Adam, learning rates 0.001, 0.003, 0.01, seeds 1, 2, 3, 4, 5" in text
     assert "\n- policy: 460 updates or 14 CPU seconds, 64 units, batch 16, up to 25 steps, data: drawn at random\n" in text
     assert "batch 16, up to 100 steps, data: a generated text, 370532 characters" in text
-    (commit,) = {record["commit"]["id"] for record in records.read_all(out)}
+    (commit,) = {record["commit"]["id"] for record in store.read_all(out)}
     assert f"commit {commit[:10]}" in text
 
 
@@ -663,7 +665,7 @@ def test_without_records_the_document_says_how_to_make_them() -> None:
 
 def test_other_readers_of_the_results_leave_these_records_alone(tmp_path: Path) -> None:
     for record in recorded(lost_and_won, plan.runs(quick=True)).values():
-        records.collect(tmp_path / "swap.jsonl", record)
+        store.collect(tmp_path / "swap.jsonl", record)
     with pytest.raises(RecordError, match="there are no records in"):
         results.read(tmp_path)
     assert report.read(tmp_path) == ([], [])
@@ -672,7 +674,7 @@ def test_other_readers_of_the_results_leave_these_records_alone(tmp_path: Path) 
 def test_the_page_shows_the_records() -> None:
     runs, page = plan.runs(), ROOT / "docs" / "migrate.md"
     found = swap.recorded(ROOT / swap.RECORDS, runs, Console())
-    assert records.filled(page, "swap", table.markdown(runs, found)) == page.read_bytes()
+    assert store.filled(page, "swap", table.markdown(runs, found)) == page.read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from srnn import cli, sweep
 from srnn.errors import SettingError
-from srnn.recipes import make_run
+from srnn.lab.cli import app as cli
+from srnn.lab.scheduling import sweep
+from srnn.lab.training.recipes import make_run
 
 
 def test_a_grid_is_all_combinations() -> None:
@@ -59,7 +60,7 @@ def test_a_sweep_is_made_once_and_shown_with_the_best_first(tmp_path: Path, monk
     assert "2 runs, 0 of them recorded" in said
     table = said[said.index("network") :]
     assert table.index("hidden_size 64") < table.index("hidden_size 2,")
-    monkeypatch.delattr("srnn.crew.Crew")
+    monkeypatch.delattr("srnn.lab.scheduling.scheduler.Crew")
     assert sweep.sweep(runs, console) == []
     assert "2 runs, 2 of them recorded" in console.file.getvalue()  # type: ignore[attr-defined]
 

@@ -14,16 +14,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srnn import data, tasks
-from srnn.data import mnist, speech
 from srnn.errors import DataError, SettingError
-from srnn.tasks import Batch, Task, pmnist
-from srnn.tasks.adding import Adding
-from srnn.tasks.copy import Copy
-from srnn.tasks.pmnist import PMNIST, BigPMNIST
-from srnn.tasks.randomlabels import RandomLabels
-from srnn.tasks.speech import Speech
-from srnn.tasks.text import Text
+from srnn.lab import data
+from srnn.lab.data import mnist, speech
+from srnn.lab.tasks import pmnist
+from srnn.lab.tasks import task as tasks_task
+from srnn.lab.tasks.adding import Adding
+from srnn.lab.tasks.copy import Copy
+from srnn.lab.tasks.pmnist import PMNIST, BigPMNIST
+from srnn.lab.tasks.randomlabels import RandomLabels
+from srnn.lab.tasks.speech import Speech
+from srnn.lab.tasks.task import Batch, Task
+from srnn.lab.tasks.text import Text
 
 REAL = os.environ.get("SRNN_DATA")
 needs_real_data = pytest.mark.skipif(REAL is None, reason="SRNN_DATA does not name the folder of the real data sets")
@@ -190,7 +192,7 @@ def test_every_sample_comes_once_in_an_epoch_and_epochs_differ(task: Task, size:
 
 
 def test_neighbouring_numbers_give_seeds_far_apart() -> None:
-    seeds = [tasks.mix(seed, update) for seed in range(30) for update in range(30)]
+    seeds = [tasks_task.mix(seed, update) for seed in range(30) for update in range(30)]
     assert len(set(seeds)) == 900
     assert 30 < sum((a ^ b).bit_count() for a, b in pairwise(seeds)) / 899 < 33  # of 63 bits
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from srnn import records
+from srnn.lab.records import store as records
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "learning.md"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srnn import check
+from srnn import checks
 from srnn.errors import (
     BackendError,
     DerivativeError,
@@ -25,7 +25,7 @@ from srnn.errors import (
     SymbolError,
     one_of,
 )
-from srnn.kernels import fallback, flops, linear, modrelu, native, ops, reference  # noqa: F401  (operators are defined there)
+from srnn.kernels import flops, native, ops, pytorch, reference  # noqa: F401  (flops registers its formulas)
 from srnn.kernels.reference import ACTIVATIONS
 
 __all__ = [
@@ -151,7 +151,7 @@ def gated_scan(
     _check_gated(*inputs, h0, permutation, lengths, reset, activation)
     sequence = (permutation, lengths, reset, reverse, activation)
     if namespace is None:
-        b = fallback.input_drive(*inputs)
+        b = pytorch.input_drive(*inputs)
         _check_values(b, None, permutation, lengths)
         output, h_n = reference.shuffle_scan(b, h0, None, *sequence)
         return None if final else output, h_n
@@ -233,7 +233,7 @@ def _call(op: Callable[..., Any], *args: Any) -> Any:
 
 def _check_values(b: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None) -> None:
     if "Vmap" not in ops.transforms():  # where values cannot be looked at
-        fallback.check_values(b, ids, permutation, lengths)
+        pytorch.check_values(b, ids, permutation, lengths)
 
 
 def _check_rank(b: Tensor, ids: Tensor | None) -> None:
@@ -255,7 +255,7 @@ def _check(
 ) -> None:
     _check_rank(b, ids)
     _check_tensors(h0=h0, permutation=permutation, lengths=lengths, reset=reset)
-    if ids is not None and ids.dtype not in check.SYMBOLS:
+    if ids is not None and ids.dtype not in checks.SYMBOLS:
         raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
     _check_sequence(*ops.shape(b, ids), b, h0, permutation, lengths, reset, activation)
     _check_devices(b, h0=h0, ids=ids, permutation=permutation, lengths=lengths, reset=reset)
@@ -328,7 +328,7 @@ def _check_sequence(
 def _check_tensors(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
-            check.tensor(name, value)
+            checks.tensor(name, value)
 
 
 def _check_devices(b: Tensor, **others: Tensor | None) -> None:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from srnn.kernels import fallback
+from srnn.kernels import pytorch
 
 NAMESPACES = ("srnn", "srnn_torch")
 Maybe = Tensor | None
@@ -218,7 +218,7 @@ class Derivatives:
         if torch.is_grad_enabled():  # create_graph: the plain composition, every part of which has its own derivative
             # By aliases, since one input may have been made of another: z is f(x), and its way is not to be counted here.
             inputs = [None if t is None else t.view_as(t) for t in inputs]
-            b = fallback.input_drive(*inputs)
+            b = pytorch.input_drive(*inputs)
             db, dh0 = self.ops.shuffle_scan_backward(*given, kept, _like(b.detach()), None, *sequence)
             targets = [t for t, want in zip(inputs, wants, strict=True) if want]
             each = iter(torch.autograd.grad(b, targets, db, create_graph=True) if targets else ())
@@ -246,7 +246,7 @@ class Cell(torch.autograd.Function):
         found: Any
         if torch.is_grad_enabled():  # create_graph: the plain composition, by aliases as in gated_backward
             inputs = [t.view_as(t) for t in (x, h, *maps)]
-            y = fallback.cell(inputs[0], inputs[1], inputs[2:], permutation, *ctx.how)
+            y = pytorch.cell(inputs[0], inputs[1], inputs[2:], permutation, *ctx.how)
             targets = [t for t, want in zip(inputs, needs, strict=True) if want]
             each = iter(torch.autograd.grad(y, targets, grad, create_graph=True))
             found = [next(each) if want else None for want in needs]
@@ -262,6 +262,6 @@ for _name, _schema in CELL_SCHEMAS.items():
 for _namespace in NAMESPACES:
     for _name, _schema in SCHEMAS.items():
         torch.library.define(f"{_namespace}::{_name}", _schema)
-        torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", getattr(fallback, _name))
+        torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", getattr(pytorch, _name))
         torch.library.register_fake(f"{_namespace}::{_name}", getattr(Fakes, _name))
     Derivatives(_namespace)

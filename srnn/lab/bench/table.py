@@ -1,0 +1,101 @@
+"""The record of a benchmark as a reader sees it: on the terminal, and as a block of the README."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from srnn.lab.bench.limits import FULL, LIMITS
+from srnn.lab.bench.training import RIVALS, SETTINGS
+
+MEANING = (
+    "One training step (forward, loss, backward, RMSprop) of SRNN against the same step of the others: batch 100, H 128, f_r "
+    "(32) unless said; the layer alone: forward and backward; read-out and loss: their share of SRNN's step. floor: the least "
+    "asked for, nn.RNN / nn.GRU. limit: the matrix products alone (matmul) or a copy_ of the bytes that must move (memory), "
+    "whichever takes longer, as a share of SRNN's time. On copying memory and permuted MNIST SRNN reads symbols of an "
+    "alphabet, a form that the others do not have; in the line of real inputs it does without. All data are random; grey "
+    "levels are 81 % background as in MNIST, the rest uniform."
+)
+MEANING_OF_LIMITS = (
+    f"At N {FULL[0]}, T {FULL[1]}, H {FULL[2]}. Dense scan: forward, all states. Table scan: 256 grey levels, drawn as above "
+    "unless said, forward and backward, last state only. copy_: between two tensors [N, T, H]. Memory: rise of VmHWM in a "
+    "fresh process during one training step with f_r (32, 32, 32), last state only."
+)
+MEANING_OF_NETWORKS = (
+    "One training step (forward, loss, backward, optimizer) over that of nn.GRU: batch 100, H 128, f_r (32), other settings of "
+    "each network at their defaults (mingru 3 blocks, lru 4, indrnn 2 layers). Below 1 is faster than nn.GRU. On "
+    "copying memory and permuted MNIST SRNN reads symbols of an alphabet, a form that the others do not have. Data are random."
+)
+
+
+def tables(record: Mapping[str, Any]) -> list[tuple[list[str], list[list[str]], str]]:
+    """Heading, rows and meaning of both tables, from a record; what it does not hold says "not run"."""
+    if "networks" in record["results"]:
+        return [_networks_table(record["results"]["networks"])]
+    rows = {row["key"]: row for part in record["results"].values() for row in part}
+    training = [_setting_cells(rows[s.key]) if s.key in rows else [s.title, "not run", *[""] * 5] for s in SETTINGS]
+    limits = [_limit_cells(rows[m.key]) if m.key in rows else [m.title, "not run", m.floor, ""] for m in LIMITS]
+    return [
+        (["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "floor", "is", "limit"], training, MEANING),
+        (["limit", "value", "floor", "is"], limits, MEANING_OF_LIMITS),
+    ]
+
+
+def _networks_table(columns: list[Mapping[str, Any]]) -> tuple[list[str], list[list[str]], str]:
+    names = sorted({name for column in columns for name in column["times_gru"]})
+    rows = [[name, *(_short(column["times_gru"][name]) for column in columns)] for name in names]
+    return ["time of a step / nn.GRU's", *(column["title"] for column in columns)], rows, MEANING_OF_NETWORKS
+
+
+def _setting_cells(row: Mapping[str, Any]) -> list[str]:
+    title = row["title"] + (f": {row['share_of_step']:.0%}" if row["share_of_step"] is not None else "")
+    floors = " / ".join(f"{least:g}" for least in row["floors"].values())
+    by, share = max(row["limits"].items(), key=lambda limit: limit[1])
+    return [title, *(_short(row["times_faster"].get(k)) for k in RIVALS), floors, _verdict(row["met"]), f"{by} {share:.0%}"]
+
+
+def _limit_cells(row: Mapping[str, Any]) -> list[str]:
+    return [row["title"], _short(row["value"]) or "not measured", row["floor"], _verdict(row["met"])]
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.{3 if value < 0.1 else 2 if value < 2 else 1 if value < 20 else 0}f}"
+
+
+def _verdict(met: bool | None) -> str:
+    return {True: "met", False: "missed", None: ""}[met]
+
+
+def _origin(record: Mapping[str, Any]) -> str:
+    machine, commit = record["machine"], record["commit"]
+    kind = "quick run" if record["settings"]["quick"] else "run"
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads, float32; "
+        f"torch {record['versions']['torch']}, backend {record['backend']['name']}; {kind} of {record['started']}, "
+        f"commit {commit['id'][:10]}{' with changes' if commit['dirty'] is True else ''}"
+    )
+
+
+def show(record: Mapping[str, Any], console: Console) -> None:
+    """The tables on a terminal, or plain in a file; 80 columns are enough."""
+    console.print(_origin(record), markup=False)
+    if reason := record["backend"]["native_load_error"]:
+        console.print(f"native is not available: {reason}", style="yellow", markup=False)
+    for heading, rows, meaning in tables(record):
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        for i, name in enumerate(heading):
+            table.add_column(name, justify="right" if i else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table, meaning, sep="\n", end="\n\n", highlight=False, markup=False)
+
+
+def readme_table(record: Mapping[str, Any]) -> str:
+    """The same tables as Markdown, with the machine and the record they come from."""
+    lines = []
+    for heading, rows, meaning in tables(record):
+        rule = ["---", *["--:"] * (len(heading) - 1)]
+        lines += [*(f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows)), "", meaning, ""]
+    return "\n".join([*lines, f"Measured on {_origin(record)}; record: `{record['path']}`."])

@@ -1,0 +1,207 @@
+"""The data sets: what they are, where they are looked for, what is there, and how to get the rest.
+
+A set is a folder of its name in one of `folders()`: those of --data and $SRNN_DATA, then the user's cache.
+"""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from srnn.errors import DataError, one_of
+from srnn.lab.data import corpus, mnist, text
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What can be said of a data set without having it; `looked_for` is what its folder is known by."""
+
+    name: str
+    title: str
+    licence: str
+    size: str
+    how_to_get: str
+    looked_for: str
+
+
+_POINT = "point at it with --data FOLDER or SRNN_DATA=FOLDER, where FOLDER/{} is the copy or a link to it"
+
+CATALOGUE = {
+    one.name: one
+    for one in (
+        DataSet(
+            "mnist",
+            "MNIST, 70,000 handwritten digits",
+            "CC BY-SA 3.0",
+            "11 MB, unpacked 55 MB",
+            "download it with: srnn data mnist",
+            f"one of {', '.join(mnist.FILES)}, raw or .gz",
+        ),
+        DataSet(
+            "speech",
+            "any speech with a manifest, such as a part of speechocean762",
+            "its own (speechocean762: Apache 2.0)",
+            "some 100 MB",
+            "make manifest.tsv with the columns utterance and split, with NAME.flac or NAME.wav beside; "
+            + _POINT.format("speech"),
+            corpus.LOOKED_FOR["manifest"],
+        ),
+        DataSet(
+            "timit",
+            "TIMIT, 6300 read sentences (LDC93S1)",
+            "LDC, for a fee",
+            "some 600 MB",
+            "it is licensed by the LDC and cannot be downloaded; get a copy and " + _POINT.format("timit"),
+            corpus.LOOKED_FOR["timit"],
+        ),
+        DataSet(
+            "timit-sample",
+            "NLTK's sample of TIMIT, 160 utterances",
+            "CC BY-NC-SA",
+            "some 16 MB",
+            "it is not downloaded from here; get 'timit' of NLTK's data and " + _POINT.format("timit-sample"),
+            corpus.LOOKED_FOR["sample"],
+        ),
+        DataSet(
+            "text",
+            "one file of plain text, such as tiny Shakespeare",
+            "its own (Shakespeare: public domain)",
+            "some 1 MB",
+            "put a UTF-8 file NAME.txt into a folder called text and " + _POINT.format("text"),
+            "a file that ends in .txt",
+        ),
+    )
+}
+_LAYOUTS = {"speech": "manifest", "timit": "timit", "timit-sample": "sample"}
+
+
+def folders() -> list[Path]:
+    """The folders in which data sets are looked for, in this order."""
+    named = [Path(entry).expanduser() for entry in os.environ.get("SRNN_DATA", "").split(os.pathsep) if entry]
+    return [*named, _cache()]
+
+
+def find(name: str) -> Path:
+    """The folder of a data set: the first that has its name, in any case, and what the set is known by."""
+    if name not in CATALOGUE:
+        raise one_of("data set", name, CATALOGUE)
+    places = folders()
+    found = [folder for place in places if (folder := _find_in(place, name)) is not None]
+    if not found:
+        raise _missing(name, places)
+    return found[0]
+
+
+def is_here(name: str) -> bool:
+    """Whether `find` would find it."""
+    try:
+        find(name)
+    except DataError:
+        return False
+    return True
+
+
+def fetch(name: str, folder: Path | None, console: Console) -> Path:
+    """Checks a data set, in `folder`/NAME when a folder is given, and says what is there; MNIST is downloaded where missing."""
+    if name not in CATALOGUE:
+        raise one_of("data set", name, CATALOGUE)
+    places = folders() if folder is None else [folder]
+    found = next((there for place in places if (there := _find_in(place, name)) is not None), None)
+    if name == "mnist":
+        found = found or (folder or _cache()) / name
+        mnist.download(found, console)
+    if found is None:
+        raise _missing(name, places)
+    console.print(f"{name}: {_examine(name, found)}, in {found}", markup=False, highlight=False, soft_wrap=True)
+    return found
+
+
+def status() -> list[dict[str, Any]]:
+    """Each data set: what the catalogue says, its state (ready, damaged or missing), where it is, what is there or wrong."""
+    report = []
+    for name, known in CATALOGUE.items():
+        where = next((there for place in folders() if (there := _find_in(place, name)) is not None), None)
+        entry = {**asdict(known), "state": "missing", "where": None, "detail": known.how_to_get}
+        if where is not None:
+            try:
+                entry |= {"state": "ready", "where": str(where), "detail": _examine(name, where)}
+            except DataError as error:
+                entry |= {"state": "damaged", "where": str(where), "detail": str(error)}
+        report.append(entry)
+    return report
+
+
+def show(console: Console) -> None:
+    """What is there and what is missing, as a person reads it."""
+    colours = {"ready": "green", "damaged": "red", "missing": "yellow"}
+    report = status()
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("data set", "what it is", "state", "size", "licence"):
+        table.add_column(heading, overflow="fold")
+    for entry in report:
+        state = f"[{colours[entry['state']]}]{entry['state']}[/]"
+        table.add_row(entry["name"], escape(entry["title"]), state, entry["size"], escape(entry["licence"]))
+    console.print(table)
+    console.print()
+    for entry in report:
+        place = f" in {escape(entry['where'])}" if entry["where"] else ""
+        line = f"[{colours[entry['state']]}]{entry['name']}[/] is {entry['state']}{place}: {escape(entry['detail'])}"
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(f"Looked in {', '.join(map(str, folders()))}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _cache() -> Path:
+    return platformdirs.user_cache_path("srnn") / "data"
+
+
+def _find_in(place: Path, name: str) -> Path | None:
+    """The folder called `name` below `place`, if it holds the set; TIMIT's own copies are called timit, TIMIT and Timit."""
+    try:
+        entries = sorted(entry for entry in place.iterdir() if entry.name.lower() == name)
+    except OSError:  # not a folder, or not ours to read
+        return None
+    return next((entry for entry in entries if _holds(entry, name)), None)
+
+
+def _holds(folder: Path, name: str) -> bool:
+    if name == "mnist":
+        return any(mnist.locate(folder, file) is not None for file in mnist.FILES)
+    if name == "text":
+        return text.locate(folder) is not None
+    return corpus.layout(folder) == _LAYOUTS[name]
+
+
+def _missing(name: str, places: list[Path]) -> DataError:
+    known = CATALOGUE[name]
+    looked = ", ".join(str(place / name) for place in places)
+    return DataError(f"{name} ({known.title}) is not in {looked} (looked for {known.looked_for}); {known.how_to_get}")
+
+
+def check_counts(name: str, folder: Path, counts: dict[str, int]) -> None:
+    """An error where a split has no utterances, or where TIMIT is not whole."""
+    if name == "timit" and counts != corpus.TIMIT_COUNTS:
+        raise DataError(
+            f"TIMIT in {folder} is incomplete: expected {corpus.TIMIT_COUNTS} utterances, got {counts}; copy it again"
+        )
+    if empty := [split for split, number in counts.items() if not number]:
+        raise DataError(f"{folder} has no utterances to {'/'.join(empty)} with; a corpus needs some in train, val and test")
+
+
+def _examine(name: str, folder: Path) -> str:
+    """What is there, after a check: of checksums for MNIST, of names for speech, whose audio is checked when it is read."""
+    if name == "mnist":
+        mnist.load(folder)
+        return "all four files have the right checksums"
+    if name == "text":
+        path = text.locate(folder)
+        assert path is not None  # `_holds` has seen it
+        characters, ids = text.load(path)
+        return f"{path.name}, {len(ids):,} characters, {len(characters)} of them different"
+    counts = corpus.count(corpus.utterances(folder))
+    check_counts(name, folder, counts)
+    return ", ".join(f"{number} {split}" for split, number in counts.items()) + " utterances"

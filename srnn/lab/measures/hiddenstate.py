@@ -1,0 +1,129 @@
+"""The states of a trained SRNN over time, with the shift undone: a picture, and how much changes in each phase of a sequence.
+
+change    |h_t - P h_{t-1}| / |P h_{t-1}|, the relative change of a step beyond the shift
+drift     the same from the first step of a phase to its last, over the larger of both states
+zeroed    share of the positive units that a step sets to zero
+alive     share of units that are positive
+dropped   share of units that were positive for LASTING steps that a step sets to zero, over the whole sequence
+"""
+
+import base64
+import io
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from srnn.lab.measures.gradients import FRESH, load, undo_shift
+from srnn.lab.records.folder import Tensors
+from srnn.lab.tasks.task import Batch
+from srnn.lab.training.run import Run
+
+PIXELS = 700_000  # of a picture at most: with 8 bits each that is less than a megabyte in a record, whatever it shows
+LASTING = 10
+WHITEST = 0.995  # the share of values that a picture tells apart; larger ones are as bright as can be
+
+
+@torch.no_grad()
+def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: int | None = None) -> dict[str, Any]:
+    """Of one sequence the picture, of `sequences` the means. `steps`: among sequences of many lengths, those nearest to it."""
+    batch = _batch(run, sequences, steps)
+    states = undo_shift(load(run, weights, run.seed).states(batch.input)[0])
+    phases = _phases(run.task.name, batch)
+    before, after = states[:, :-1], states[:, 1:]
+    size = before.norm(dim=-1)
+    change = (after - before).norm(dim=-1) / size
+    positive = (before > 0).sum(dim=-1)
+    zeroed = ((before > 0) & (after <= 0)).sum(dim=-1) / positive
+    found = {}
+    for name, here in phases.items():
+        here = here[:, 1:] & (size > 0)  # a step is that into t; from a state of zeros there is no relative change
+        found[name] = {"steps": int(here.sum()), **({} if not here.any() else _means(here, change, zeroed, states[:, 1:] > 0))}
+        found[name] |= _drift(phases[name], states)
+    row, marks = _drawn(run.task.name, batch)
+    about = {"steps": states.shape[1], "units": states.shape[2], "phases": found, "dropped": _dropped(states), "markers": marks}
+    return about | _picture(states[row])
+
+
+def _means(here: Tensor, change: Tensor, zeroed: Tensor, alive: Tensor) -> dict[str, float]:
+    return {
+        "change": float(change[here].mean()),
+        "zeroed": float(zeroed[here].mean()),
+        "alive": float(alive[here].double().mean()),
+    }
+
+
+def _drift(here: Tensor, states: Tensor) -> dict[str, float]:
+    """Mean over the sequences in which the phase is of one piece and has two steps or more; nothing where there is none."""
+    found = []
+    for steps, h in zip(here, states, strict=True):
+        t = steps.nonzero().flatten()
+        if len(t) > 1 and t[-1] - t[0] == len(t) - 1:
+            first, last = h[t[0]], h[t[-1]]
+            found.append((last - first).norm() / torch.maximum(first.norm(), last.norm()).clamp(min=1e-30))
+    return {"drift": float(torch.stack(found).mean())} if found else {}
+
+
+def _dropped(states: Tensor) -> float:
+    alive = states > 0
+    if states.shape[1] <= LASTING:
+        return 0.0
+    lasting = alive[:, :-1].unfold(1, LASTING, 1).all(dim=-1)  # at step LASTING - 1 and on
+    lost = lasting & ~alive[:, LASTING:]
+    return float(lost.sum() / lasting.sum().clamp(min=1))
+
+
+def _batch(run: Run, sequences: int, steps: int | None) -> Batch:
+    """Sequences that were not trained on, all of one length."""
+    if run.task.reports is None:
+        return run.task.batch(0, sequences, run.seed + FRESH)
+    batches = run.task.batches(run.task.reports, sequences)
+    if steps is None:
+        return next(iter(batches))
+    batch = min(batches, key=lambda batch: abs(int(batch.input.shape[1]) - steps))
+    assert batch.lengths is not None
+    chosen = (batch.lengths - steps).abs().argsort(stable=True)
+    chosen = chosen[batch.lengths[chosen] >= min(steps, int(batch.lengths[chosen[0]]))]
+    T = min(steps, int(batch.lengths[chosen].min()))  # no padding
+    return Batch(batch.input[chosen, :T], batch.target[chosen, :T])
+
+
+def _phases(task: str, batch: Batch) -> dict[str, Tensor]:
+    """The parts of a sequence whose changes are told apart, [N, T] each."""
+    N, T = batch.input.shape[:2]
+    t = torch.arange(T).expand(N, T)
+    if task == "adding":
+        marked = batch.input[..., 1] > 0
+        count = marked.cumsum(dim=1)
+        apart = (t >= 10) & ~marked  # a state begins with zeros: its first steps are all change
+        names = {"before the markers": 0, "between them": 1, "after them": 2}
+        return {"at the markers": marked & (t >= 10), **{name: apart & (count == k) for name, k in names.items()}}
+    if task == "copy":
+        return {"symbols": t < 10, "delay": (t >= 10) & (t < T - 11), "recital": t >= T - 11}
+    third, begun = 3 * t // T, t >= min(10, T // 6)
+    return {"first third": begun & (third == 0), "second third": third == 1, "last third": third == 2}
+
+
+def _drawn(task: str, batch: Batch) -> tuple[int, list[int]]:
+    """The sequence that is drawn, and its markers: of adding that whose shortest band is the longest, else the first."""
+    if task != "adding":
+        return 0, []
+    first, second = batch.input[..., 1].nonzero()[:, 1].view(-1, 2).unbind(dim=1)
+    bands = torch.stack([first, second - first, batch.input.shape[1] - 1 - second])
+    row = int(bands.amin(dim=0).argmax())
+    return row, [int(first[row]), int(second[row])]
+
+
+def _picture(states: Tensor) -> dict[str, Any]:
+    """States [T, H] as a grey image, the first units downwards and steps to the right, 8 bits each."""
+    states = states[:, : PIXELS // len(states)]
+    white = float(states.flatten().double().quantile(WHITEST)) or float(states.max()) or 1.0
+    grey = (states / white).clamp(0, 1).mul(255).round().to(torch.uint8).T
+    file = io.BytesIO()
+    Image.fromarray(grey.contiguous().numpy()).save(file, "PNG", optimize=True)
+    return {
+        "png": base64.b64encode(file.getvalue()).decode(),
+        "white": white,
+        "units_drawn": states.shape[1],
+    }

@@ -1,0 +1,190 @@
+"""Time of a training step: of every network at the settings of the paper's Table 4, and how it grows with units and steps."""
+
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import linear_regression, median, quantiles
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from srnn import kernels
+from srnn.lab.bench.clock import Call, Clock, ratio
+from srnn.lab.bench.networks import drawn, training_step
+from srnn.lab.bench.training import SETTINGS, Setting, real_images
+from srnn.lab.networks import NETWORKS
+from srnn.lab.networks.network import Network
+from srnn.lab.networks.srnn import SRNNNetwork
+from srnn.lab.training import model as models
+
+PAPER = ("rnn", "lstm", "gru", "nru", "urnn")
+DENSE = {"pmnist": real_images}  # numbers where the setting has symbols of a fixed alphabet
+STAT = Path("/proc/stat")
+INPUTS = 128  # d_i, and the width of f_r, when time is measured over units and steps
+QUANTILE = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}  # of Student's t, two sides, 95 %
+
+
+def runtime(
+    task: str, rounds: int = 7, networks: Sequence[str] = PAPER, steps: int | None = None, threads: int = 2
+) -> dict[str, Any]:
+    """Milliseconds of one training step, batch 100 and 128 units, all sides taking turns; ratios to SRNN in its dense form.
+
+    The plain loop is SRNN by the reference, step by step, dense that with real inputs, alphabet that with symbols. uRNN runs
+    twice, with its matrix built once for a sequence and with its factors applied at every step.
+    """
+    others, before = Others(), torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = _race(task, rounds, networks, steps)
+    finally:
+        torch.set_num_threads(before)
+    return found | {"threads": threads, "busy_cores": others.busy_cores()}
+
+
+class Others:
+    """What other processes do to the machine from now on."""
+
+    def __init__(self) -> None:
+        self.load, self.work, self.wall, self.own = os.getloadavg()[0], _work(), time.monotonic(), time.process_time()
+
+    def busy_cores(self) -> float:
+        """Cores that they kept busy on average; where the system does not say, its load at the beginning."""
+        work = _work()
+        if work is None or self.work is None:
+            return self.load
+        theirs = work - self.work - (time.process_time() - self.own)
+        return max(0.0, theirs) / max(0.01, time.monotonic() - self.wall)
+
+
+def _work() -> float | None:
+    """Seconds that the cores of a Linux machine were at work, all together."""
+    try:
+        user, nice, system, _, _, *interrupts = map(int, STAT.read_text().split("\n")[0].split()[1:8])
+    except OSError:
+        return None
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
+
+
+def _race(task: str, rounds: int, networks: Sequence[str], steps: int | None) -> dict[str, Any]:
+    s = next(setting for setting in SETTINGS if setting.key == task)
+    s = s if steps is None else replace(s, T=steps)
+    srnn = SRNNNetwork(s.H, mlp=s.mlp)
+    dense, on = (
+        (DenseSRNNNetwork(s.H, mlp=s.mlp), s) if s.embedded else (srnn, replace(s, draw=DENSE.get(task, s.draw), symbols=0))
+    )
+    shown: dict[str, Network] = {name: NETWORKS[name](s.H) for name in networks} | {"srnn": srnn}
+    calls = {name: training_step(on, shown[name]) for name in networks}
+    if "urnn" in networks:
+        calls["urnn, factored"] = training_step(on, _factored(s.H))
+    calls |= {"srnn, plain loop": _without_kernel(training_step(on, dense)), "srnn, dense": training_step(on, dense)}
+    if s.symbols:
+        calls["srnn, alphabet"] = training_step(s, srnn)
+    times = Clock(rounds).race(calls)
+    return {
+        "sizes": {"N": s.N, "T": s.T, "H": s.H},
+        "parameters": {name: _parameters(on, network) for name, network in shown.items()},
+        "milliseconds": {name: 1e3 * median(seconds) for name, seconds in times.items()},
+        "times_srnn": {name: ratio(times, name, "srnn, dense") for name in times},
+        "quartiles": {name: _quartiles(times, name) for name in times},
+    }
+
+
+def _quartiles(times: Mapping[Any, list[float]], name: str) -> list[float]:
+    """Of the ratio over the rounds; the value itself where there is one round."""
+    each = [a / b for a, b in zip(times[name], times["srnn, dense"], strict=True)]
+    first, _, third = quantiles(each, n=4) if len(each) > 1 else (each[0],) * 3
+    return [first, third]
+
+
+def _parameters(s: Setting, network: Network) -> int:
+    return models.make(drawn(s), network, 1, readout=(), norm=False, dropout=0.0).count_parameters()
+
+
+class EverySymbol(nn.Module):
+    """An SRNN that is given what its symbols stand for at every step, as rivals are, and not its alphabet."""
+
+    def __init__(self, rnn: nn.Module) -> None:
+        super().__init__()
+        self.rnn = rnn
+
+    def forward(self, x: Tensor, hx: Tensor | None = None) -> Any:
+        return self.rnn(x, hx)
+
+
+class DenseSRNNNetwork(SRNNNetwork):
+    takes_symbols = False
+
+    def layer(self, input_size: int, steps: int) -> nn.Module:
+        return EverySymbol(super().layer(input_size, steps))
+
+
+def _without_kernel(call: Call) -> Call:
+    def plain() -> None:
+        before, kernels.DEFAULT = kernels.DEFAULT, "reference"
+        try:
+            call()
+        finally:
+            kernels.DEFAULT = before
+
+    return plain
+
+
+def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, rounds: int = 5) -> dict[str, Any]:
+    """Time of forward and backward for one sequence over d_h ("units") or T ("steps"), and the exponent of its growth.
+
+    With one thread: two would begin to share the work somewhere along the way, which looks like another exponent. The exponent
+    is fitted to the larger half of the sizes, where what a step costs in any case counts less.
+    """
+    others, before = Others(), torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        times = Clock(rounds).race({size: _one_sequence(network, over, size, fixed) for size in sizes})
+    finally:
+        torch.set_num_threads(before)
+    seconds = {size: median(found) for size, found in times.items()}
+    large = list(sizes)[-max(3, len(sizes) // 2 + 1) :]
+    exponent, margin = fit([math.log(size) for size in large], [math.log(seconds[size]) for size in large])
+    return {
+        "sizes": list(sizes),
+        "milliseconds": [1e3 * seconds[size] for size in sizes],
+        "fitted_from": large[0],
+        "exponent": exponent,
+        "margin": margin,
+        "threads": 1,
+        "busy_cores": others.busy_cores(),
+    }
+
+
+def fit(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """Slope of the straight line through points, and half the width of its 95 % interval."""
+    slope, intercept = linear_regression(x, y)
+    mean, free = sum(x) / len(x), len(x) - 2
+    residual = sum((b - slope * a - intercept) ** 2 for a, b in zip(x, y, strict=True))
+    spread = sum((a - mean) ** 2 for a in x)
+    return slope, QUANTILE[free] * math.sqrt(residual / free / spread)
+
+
+def _one_sequence(name: str, over: str, size: int, fixed: int) -> Call:
+    H, T = (size, fixed) if over == "units" else (fixed, size)
+    layer, x = _network(name, H).layer(INPUTS, T), torch.randn(1, T, INPUTS)
+
+    def step() -> None:
+        layer.zero_grad()
+        layer(x)[0][:, -1].square().sum().backward()
+
+    return step
+
+
+def _network(name: str, H: int) -> Network:
+    if name == "srnn":
+        return SRNNNetwork(H, mlp=(INPUTS,))
+    return _factored(H) if name == "urnn" else NETWORKS[name](H)  # whose cost in the paper is that of the factors
+
+
+def _factored(H: int) -> Network:
+    network: Any = NETWORKS["urnn"](H)
+    return replace(network, factored=True)

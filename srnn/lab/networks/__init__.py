@@ -1,0 +1,49 @@
+"""The networks by name, one file each; baselines are written from their papers' equations.
+
+    srnn srnnstack          ours
+    rnn lstm gru            torch's own (torch_nn.py)
+    urnn rgd eurnn          unitary:     h_t = modReLU(x_t V + h_{t-1} W; b) with a complex state; they differ in how W is built
+    scornn exprnn nnrnn     orthogonal:  the same with a real state (orthogonal.py)
+    nru                     a memory that is written and erased, next to the state
+    indrnn mingru lru       each unit depends on its own past only
+
+The first lines of each file name the paper, give the equation, and say where the released code differs.
+"""
+
+from srnn.lab.networks.eurnn import EURNNNetwork
+from srnn.lab.networks.exprnn import EXPRNNNetwork
+from srnn.lab.networks.indrnn import IndRNNNetwork
+from srnn.lab.networks.lru import LRUNetwork
+from srnn.lab.networks.mingru import MinGRUNetwork
+from srnn.lab.networks.network import Group, Network
+from srnn.lab.networks.nnrnn import NNRNNNetwork
+from srnn.lab.networks.nru import NRUNetwork
+from srnn.lab.networks.rgd import RGDNetwork
+from srnn.lab.networks.scornn import SCORNNNetwork
+from srnn.lab.networks.srnn import SRNNNetwork
+from srnn.lab.networks.srnnstack import SRNNStackNetwork
+from srnn.lab.networks.torch_nn import GRUNetwork, LSTMNetwork, RNNNetwork
+from srnn.lab.networks.urnn import URNNNetwork
+
+__all__ = ["NETWORKS", "Group", "Network"]
+
+NETWORKS: dict[str, type[Network]] = {
+    kind.name: kind
+    for kind in (
+        EURNNNetwork,
+        EXPRNNNetwork,
+        GRUNetwork,
+        IndRNNNetwork,
+        LRUNetwork,
+        LSTMNetwork,
+        MinGRUNetwork,
+        NNRNNNetwork,
+        NRUNetwork,
+        RGDNetwork,
+        RNNNetwork,
+        SCORNNNetwork,
+        SRNNNetwork,
+        SRNNStackNetwork,
+        URNNNetwork,
+    )
+}

@@ -1,0 +1,103 @@
+"""modrelu_scan: h_t = modReLU(x_t + h_{t-1} W; b); with a compiled loop for the CPU (csrc/modrelu_scan.cpp).
+
+    real        modReLU(z; b) = sign(z) relu(|z| + b)
+    complex     modReLU(z; b) = z relu(|z| + b) / (|z| + 1e-5), which has a derivative at z = 0 too
+
+A complex state of H units is carried as 2 H real numbers, all real parts and then all imaginary parts: `z V` and `h W` are then
+products with [Re, Im] and [[Re, Im], [-Im, Re]].
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from srnn.kernels.ops import NAMESPACES
+from srnn.lab.networks.scans.linear import operators, refuse
+
+EPSILON = 1e-5  # as in csrc/modrelu_scan.cpp
+
+
+def modrelu_scan(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> Tensor:
+    """All states [T, N, K] for x [T, N, K], W [K, K], b [H] and h0 [N, K]; K is H, or 2 H for a complex state."""
+    return operators().modrelu_scan(x, W, b, h0)[0]
+
+
+def modrelu(z: Tensor, b: Tensor) -> Tensor:
+    """modReLU of z [..., K] for b [H]."""
+    if z.shape[-1] == b.shape[-1]:
+        return z.sign() * (z.abs() + b).relu()
+    r = _length(z)
+    return z * ((r + b).relu() / (r + EPSILON)).repeat(*[1] * (z.dim() - 1), 2)
+
+
+def _length(z: Tensor) -> Tensor:
+    """|z|, whose derivative at 0 is 0: that of a norm, unlike the square root's, is."""
+    return torch.linalg.vector_norm(torch.stack(z.chunk(2, dim=-1)), dim=0)
+
+
+def _forward(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
+    """States, and z where they are complex: a loop over time, for machines without the compiled one and for other devices."""
+    h, states, kept = h0, [x.new_empty(0)] * len(x), [x.new_empty(0)] * len(x)
+    for t, x_t in enumerate(x):
+        kept[t] = torch.addmm(x_t, h, W)
+        h = states[t] = modrelu(kept[t], b)
+    if not states:
+        return _fake(x, W, b, h0)
+    return torch.stack(states), torch.stack(kept) if x.shape[-1] != b.shape[0] else x.new_empty(0)
+
+
+def _backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradients by z, which is that by x, and by b; `kept` are the states, or z where they are complex."""
+    dz, db, d = grad.new_empty(grad.shape), torch.zeros_like(b), grad.new_zeros(grad.shape[1:])
+    for t in reversed(range(len(grad))):
+        g = grad[t] + d @ W.T
+        if kept.shape[-1] == b.shape[0]:
+            dz[t] = d = g * (kept[t] != 0)
+            db += (d * kept[t].sign()).sum(dim=0)
+            continue
+        r = _length(kept[t])
+        along, m, safe = sum((kept[t] * g).chunk(2, dim=-1)), r + b, r + EPSILON
+        slope = torch.where(r > 0, along * ((m > 0).to(g.dtype) - m.relu() / safe) / (safe * r), 0)
+        dz[t] = d = g * (m.relu() / safe).repeat(1, 2) + kept[t] * slope.repeat(1, 2)
+        db += ((m > 0) * along / safe).sum(dim=0)
+    return dz, db
+
+
+def _fake(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
+    return x.new_empty(x.shape), x.new_empty(0 if x.shape[-1] == b.shape[0] else x.shape)
+
+
+def _register(namespace: str) -> None:
+    ops = getattr(torch.ops, namespace)
+
+    def setup(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+        _, W, b, h0 = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*output, W, b, h0)
+
+    def backward(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+        if grad is None:
+            return (None,) * 4
+        states, z, W, b, h0 = ctx.saved_tensors
+        dz, db = ops.modrelu_scan_backward(grad, z if len(b) != states.shape[-1] else states, W, b)
+        if not len(dz):
+            return dz, torch.zeros_like(W), db, torch.zeros_like(h0)
+        dW = h0.T @ dz[0]
+        dW += states[:-1].flatten(0, 1).T @ dz[1:].flatten(0, 1)  # of all steps at once
+        return dz, dW, db, dz[0] @ W.T
+
+    name = f"{namespace}::modrelu_scan"
+    torch.library.define(name, "(Tensor x, Tensor W, Tensor b, Tensor h0) -> (Tensor, Tensor)")
+    torch.library.define(f"{name}_backward", "(Tensor grad, Tensor kept, Tensor W, Tensor b) -> (Tensor, Tensor)")
+    torch.library.impl(name, "CompositeExplicitAutograd", _forward)
+    torch.library.impl(f"{name}_backward", "CompositeExplicitAutograd", _backward)
+    torch.library.register_fake(name, _fake)
+    torch.library.register_fake(f"{name}_backward", lambda grad, kept, W, b: (grad.new_empty(grad.shape), b.new_empty(b.shape)))
+    torch.library.register_autograd(name, backward, setup_context=setup)
+    torch.library.register_autograd(f"{name}_backward", refuse)
+
+
+for _namespace in NAMESPACES:
+    _register(_namespace)

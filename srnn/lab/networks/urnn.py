@@ -1,0 +1,81 @@
+"""uRNN (Arjovsky, Shah and Bengio 2016): a unitary matrix as a product of cheap factors, 7 n numbers in all.
+
+    h_t = modReLU(x_t V + h_{t-1} W; b),    W = D1 F R1 P D2 F^-1 R2 D3,    complex, h_0 learned
+    D = diag(exp(i theta)), F the Fourier transform, R the reflection z - 2 <z, v> v / |v|^2, P a fixed permutation
+
+The read-out sees real and imaginary parts. The code of the SRNN authors draws h_0 anew at every call, in evaluation too, which
+makes its scores random; and it counts 2,305 parameters on adding, an unused linear map among them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from srnn.lab.networks.network import Network
+from srnn.lab.networks.orthogonal import ModReLU
+from srnn.lab.networks.recurrent import glorot, uniform
+
+
+class URNN(ModReLU):
+    """theta [3, H], v [2, 2, H] (which reflection, real and imaginary part)."""
+
+    state_is_complex = True
+    learns_start = True
+    permutation: Tensor
+
+    def __init__(self, input_size: int, hidden_size: int, *, batch_first: bool = False, factored: bool = False) -> None:
+        super().__init__(input_size, hidden_size, batch_first=batch_first, factored=factored)
+        self.V = glorot(input_size, 2 * hidden_size)
+        self.h0 = uniform(2 * hidden_size, bound=math.sqrt(1.5 / hidden_size))
+        self.theta = uniform(3, hidden_size, bound=math.pi)
+        self.v = uniform(2, 2, hidden_size, bound=1.0)
+        self.register_buffer("permutation", torch.randperm(hidden_size))
+
+    def matrix(self) -> Tensor:
+        return self.turn(self.eye())
+
+    def turn(self, h: Tensor) -> Tensor:
+        D = torch.polar(torch.ones_like(self.theta), self.theta)
+        v = torch.complex(self.v[:, 0], self.v[:, 1])
+        h = _reflect(torch.fft.fft(h * D[0], norm="ortho"), v[0])[..., self.permutation]
+        return _reflect(torch.fft.ifft(h * D[1], norm="ortho"), v[1]) * D[2]
+
+
+def _reflect(z: Tensor, v: Tensor) -> Tensor:
+    return z - (z @ v.conj())[..., None] * (2 / v.abs().square().sum() * v)
+
+
+@dataclass(frozen=True)
+class URNNNetwork(Network):
+    """factored: the factors of W at every step, instead of W built once."""
+
+    factored: bool = False
+
+    name = "urnn"
+    is_stacked = False
+    authors_counts = {"": 2_305}
+    # The authors of SRNN feed an embedded symbol as the complex input itself: that is V on one-hot symbols.
+    # DEVIATION: theirs begins with N(0, 1), 16 times as long as h_0; V begins as in uRNN's paper.
+    # DEVIATION: the running mean of RMSprop begins at 0 and has an epsilon, torch's; there at 1e-3 without one.
+    recipes = {
+        "paper": {"copy": {"embed": False}},
+        "own": {
+            "copy": {"embed": False},
+            "adding": {"hidden_size": 512},
+            # Of the sequel (Wisdom et al. 2016), which has these two; this paper's own learning rate was ten times higher.
+            "pmnist": {"hidden_size": 512, "lr": 1e-4, "batch_size": 50, "epochs": 200, "patience": 5},
+            "speech": {"hidden_size": 256, "batch_size": 28, "steps": 13_000, "epochs": None},
+        },
+    }
+
+    def output_size(self, input_size: int) -> int:
+        return 2 * self.hidden_size
+
+    def layer(self, input_size: int, steps: int) -> nn.Module:
+        return URNN(input_size, self.hidden_size, batch_first=True, factored=self.factored)
+
+    def begin_readout(self, readout: nn.Linear, task: str) -> None:
+        nn.init.xavier_uniform_(readout.weight)
+        nn.init.zeros_(readout.bias)

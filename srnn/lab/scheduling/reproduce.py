@@ -1,0 +1,267 @@
+"""`srnn reproduce`: the runs of exhibits, several at once, continued where they were stopped; then what is measured.
+
+A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. Measurements are made
+one at a time, on the weights in the run folders: those that can be made come before the runs of their exhibit, so that a stop
+does not lose them, and the others after; where a run has left no weights, it is made again.
+"""
+
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from srnn.errors import DataError, Interrupted, RecordError, SRNNError, one_of
+from srnn.lab import data
+from srnn.lab.measures import measure
+from srnn.lab.networks import NETWORKS
+from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
+from srnn.lab.records import store
+from srnn.lab.records.folder import RUNS, RunFolder, load_tensors
+from srnn.lab.report import runs as results
+from srnn.lab.scheduling.ray import engine
+from srnn.lab.scheduling.scheduler import Crew, recorded
+from srnn.lab.training.loop import Training
+from srnn.lab.training.run import Run
+
+RESULTS = Path("results")
+# Of all exhibits those first that answer most.
+ORDER = (
+    "psmnist",
+    "copy",
+    "adding",
+    "runtime",
+    "timit",
+    "randomlabels",
+    "gradients",
+    "hiddenstate",
+    "permutation",
+    "timecomplexity",
+)
+
+
+def chosen(names: Iterable[str]) -> list[Exhibit]:
+    """Exhibits by their names, in the order they are named; "all" are all, in the order that answers most first."""
+    wanted = list(names)
+    for name in wanted:
+        if name != "all" and name not in EXHIBITS:
+            raise one_of("exhibit", name, ["all", *EXHIBITS])
+    return [EXHIBITS[name] for name in dict.fromkeys((*ORDER, *EXHIBITS) if "all" in wanted else wanted)]
+
+
+def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Run]:
+    """Their runs by id, each once; `only` are networks."""
+    names = set(only)
+    found = {point.run.id: point.run for exhibit in exhibits for point in exhibit.points(plan)}
+    return {key: run for key, run in found.items() if not names or run.network.name in names}
+
+
+def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Measurement]:
+    """Their measurements by id; with `only`, those that look at a run of these networks."""
+    names = set(only)
+    found = {each.id: each for exhibit in exhibits for each in exhibit.measurements(plan)}
+    return {key: each for key, each in found.items() if not names or (each.run and each.run.network.name in names)}
+
+
+def show(plan: Plan, console: Console) -> None:
+    """A table of the exhibits."""
+    table, done = Table(box=None, padding=(0, 2, 0, 0)), recorded(places(plan)[1])
+    for heading in ("exhibit", "in the paper", "what", "parts", "recorded", "needs"):
+        table.add_column(heading, overflow="fold", justify="right" if heading in ("parts", "recorded") else "left")
+    for exhibit in EXHIBITS.values():
+        keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
+        counts = str(len(keys)), str(len(keys & done.keys()))
+        table.add_row(
+            exhibit.id,
+            exhibit.where,
+            exhibit.title,
+            *counts,
+            ", ".join(sorted({name for name in exhibit.data_sets(plan) if name})),
+        )
+    console.print(table, highlight=False)
+
+
+def places(plan: Plan) -> tuple[Path, Path]:
+    """Where run folders and records of a plan go: a rehearsal is kept apart."""
+    return (RUNS / "rehearsal", RUNS / "rehearsal" / "records") if plan.profile == "quick" else (RUNS, RESULTS)
+
+
+def reproduce(
+    names: Iterable[str],
+    plan: Plan,
+    console: Console,
+    *,
+    jobs: int = 2,
+    ray: str | None = None,
+    only: Iterable[str] = (),
+    estimate_only: bool = False,
+) -> list[str]:
+    """Makes what is not recorded, one exhibit after the other; returns what failed, in words."""
+    wanted, failed = list(names), []
+    for network in only:
+        if network not in NETWORKS:
+            raise one_of("network", network, sorted(NETWORKS))
+    needed = {exhibit.id: exhibit.data_sets(plan) for exhibit in chosen(wanted)}
+    absent = {name for names in needed.values() for name in set(names) if name and not data.is_here(name)}
+    lacking: list[str] = []
+    impossible: list[str] = []
+    for name, needs in needed.items():
+        without = sum(each in absent for each in needs)
+        if without:  # said before hours of other exhibits
+            names = ", ".join(sorted(absent.intersection(needs)))
+            lacking.append(f"{name} needs data that are not here: {names}, for {without} of its {len(needs)} parts")
+        if without == len(needs):
+            impossible.append(name)
+    if impossible and "all" not in wanted:
+        raise DataError(f"{'; '.join(lacking)}; `srnn data` says how to get them")
+    for said in lacking:
+        console.print(f"{said}, which are left out; `srnn data` says how to get them", highlight=False, soft_wrap=True)
+    for exhibit in chosen(wanted):
+        if exhibit.id not in impossible:
+            failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only, absent)
+    return failed
+
+
+def _reproduce(
+    exhibit: Exhibit,
+    plan: Plan,
+    console: Console,
+    jobs: int,
+    ray: str | None,
+    only: Iterable[str],
+    estimate_only: bool,
+    absent: Collection[str],  # data sets
+) -> list[str]:
+    runs, into = places(plan)
+    done = recorded(into, console)
+    wanted = {key: run for key, run in runs_of([exhibit], plan, only).items() if run.task.data_set not in absent}
+    measurements = measurements_of([exhibit], plan, only)
+    measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}
+    if only and not wanted and not measurements:
+        more = "" if plan.all_networks else "; --all-networks may add some"
+        console.print(f"{exhibit.id} has no run of {', '.join(only)}{more}", highlight=False)
+        return []
+    to_measure = {key: each for key, each in measurements.items() if key not in done}
+    # Weights are not recorded: a run that is to be looked at, and whose folder is not here, is made once more.
+    needed = {each.run.id: each.run for each in to_measure.values() if each.trained and each.run is not None}
+    wanted |= {key: run for key, run in needed.items() if key not in wanted}
+    without = {key for key in needed if not RunFolder(runs / key).record.exists()}
+    left = {key: run for key, run in wanted.items() if key not in done or key in without}
+    count = f"{exhibit.id}: {len(wanted)} runs, {len(wanted.keys() & done.keys())} of them recorded in {into}"
+    more = f"; {len(measurements)} measurements, {len(measurements) - len(to_measure)} recorded" if measurements else ""
+    console.print(count + more, highlight=False, soft_wrap=True)
+    ready = {key: each for key, each in to_measure.items() if not (each.trained and each.run and each.run.id in without)}
+    failed = [] if estimate_only else measure_all(ready, runs, into, console)
+    if left:
+        # A rehearsal is too short to be worth an estimate.
+        seconds = dict.fromkeys(left, 1.0) if plan.profile == "quick" else estimate(left, runs, console)
+        if plan.profile != "quick":
+            console.print(_table(left, seconds), highlight=False)
+        again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
+        total = sum(seconds.values()) / jobs / 60
+        console.print(
+            f"{len(left)} to be made{again}: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False
+        )
+        if not estimate_only:
+            failed += Crew(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
+    if to_measure and estimate_only:
+        console.print(
+            f"{len(to_measure)} to be measured: {', '.join(dict.fromkeys(each.line for each in to_measure.values()))}"
+        )
+    waiting = {key: each for key, each in to_measure.items() if key not in ready}
+    return failed + ([] if estimate_only else measure_all(waiting, runs, into, console))
+
+
+def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console: Console) -> list[str]:
+    """Makes measurements one after the other and writes each record; returns what failed, in words."""
+    failed = []
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
+    # Drawn between measurements, not by a thread that would disturb those of time.
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("", total=len(left))
+        for measurement in left.values():
+            name = f"{measurement.exhibit}: {measurement.line}, {measurement.x}"
+            bar.update(task, description=name, refresh=True)
+            try:
+                record = measure(measurement, *_weights(measurement, runs))
+                store.collect(into / f"{measurement.exhibit}.jsonl", record)
+                said = f"measured: {name}"
+            except (SRNNError, RuntimeError, ArithmeticError, LookupError) as error:  # one that fails must not end the others
+                failed.append(f"{name}: {' '.join(str(error).split())}")
+                said = f"failed: {failed[-1]}"
+            except KeyboardInterrupt:
+                raise Interrupted(f"stopped by Ctrl-C while measuring {name}; the same command again goes on") from None
+            console.print(said, markup=False, highlight=False, soft_wrap=True)
+            bar.advance(task)
+    return failed
+
+
+def _weights(measurement: Measurement, runs: Path) -> tuple[Any, dict[str, Any] | None]:
+    """What the run left, and how far that was trained: one that the clock ends is not the same when it is made again."""
+    if measurement.run is None or not measurement.trained:
+        return None, None
+    place = RunFolder(runs / measurement.run.id)
+    if not place.model.exists():
+        raise RecordError(f"its run left no weights in {place.path}: it diverged, or could not be made")
+    record = store.read(place.record)
+    return load_tensors(place.model)[0], {name: record[name] for name in ("updates", "ended_by", "training", "result")}
+
+
+def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str, float]:
+    """Seconds that each run still needs at most: its minutes, or its updates at the pace of three that are made for it."""
+    found: dict[str, float] = {}
+    with Progress(TextColumn("measuring steps"), BarColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(left))
+        for key, run in left.items():
+            bar.advance(task)
+            done = _begun(runs / key)
+            limit = 60 * run.cpu_minutes - done["cpu_seconds"] if run.cpu_minutes is not None else float("inf")
+            updates = _updates(run) - done["step"]
+            found[key] = max(0.0, min(limit, updates * pace(run, 4 * limit / max(1, updates)) if limit > 60 else limit))
+    return found
+
+
+def pace(run: Run, slow: float = float("inf")) -> float:
+    """Seconds of one update, the faster of two after a first; that of the first where it is slower than `slow`."""
+    with tempfile.TemporaryDirectory() as folder:
+        training = Training(replace(run, cpu_minutes=None, steps=_updates(run)), RunFolder(Path(folder) / "run"), 1e9, ())
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            training.make_update()
+            times.append(time.perf_counter() - start)
+            if times[0] > slow:
+                return times[0]
+    return min(times[1:])
+
+
+def _updates(run: Run) -> int:
+    if run.steps is not None:
+        return run.steps
+    assert run.epochs is not None
+    return run.epochs * (run.task.updates_per_epoch(run.batch_size) or 0)
+
+
+def _begun(folder: Path) -> dict[str, Any]:
+    """How far a run is, by the last line of its curve."""
+    metrics = RunFolder(folder).metrics
+    with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
+        last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "cpu_seconds": 0.0}
+        return {"step": last["step"], "cpu_seconds": last["cpu_seconds"]}
+    return {"step": 0, "cpu_seconds": 0.0}
+
+
+def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("task", "network", "recipe", "seed", "minutes"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "minutes" else "left")
+    for key, run in left.items():
+        recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # that limit shows in the minutes
+        table.add_row(*results.brief(run.as_dict()), recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
+    return table

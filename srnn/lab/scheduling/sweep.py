@@ -1,0 +1,80 @@
+"""`srnn sweep`: every combination of some values of settings, run by a crew, ending in a table, the best first."""
+
+import ast
+import itertools
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from srnn.errors import SettingError
+from srnn.lab.records.folder import RUNS
+from srnn.lab.report import runs as results
+from srnn.lab.scheduling import scheduler
+from srnn.lab.scheduling.ray import engine
+from srnn.lab.training.recipes import make_run
+from srnn.lab.training.run import Run
+
+LISTS = ("mlp", "readout")  # whose values are themselves lists of widths
+
+
+def grid(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """The combinations of NAME=VALUE,VALUE,... texts; widths are told apart by slashes: mlp=8/32,32."""
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not equals or not name.isidentifier() or name in ("task", "network", "recipe") or not values:
+            raise SettingError(f"--grid takes NAME=VALUE,VALUE,... with the name of a setting; got {text!r}")
+        if name in axes:
+            raise SettingError(f"--grid {name} is given twice; put all its values into one")
+        axes[name] = [_value(name, value) for value in values.split("/" if name in LISTS else ",")]
+    if not axes:
+        raise SettingError("give at least one --grid NAME=VALUE,VALUE,...")
+    return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+
+def _value(name: str, text: str) -> Any:
+    if name in LISTS:
+        return tuple(_value("", part) for part in text.split(",") if part != "none")
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text  # a word
+
+
+def runs_of(task: str, model: str, recipe: str, given: Mapping[str, Any], grids: Iterable[str]) -> dict[str, Run]:
+    """The runs by id; whatever is wrong with one shows before any is begun."""
+    combinations = grid(grids)
+    both = sorted(given.keys() & combinations[0].keys())
+    if both:
+        raise SettingError(f"{', '.join(both)}: given by --set and by --grid; one of them is enough")
+    runs = [make_run(task, model, recipe, **{"threads": 1, **given, **each}) for each in combinations]
+    return {run.id: run for run in runs}
+
+
+def sweep(
+    runs: Mapping[str, Run], console: Console, *, jobs: int = 2, ray: str | None = None, into: Path = RUNS / "records"
+) -> list[str]:
+    """Makes what is not recorded, then shows all of it; returns what failed, in words."""
+    done = scheduler.recorded(into, console)
+    left = {key: run for key, run in runs.items() if key not in done}
+    console.print(f"{len(runs)} runs, {len(runs) - len(left)} of them recorded in {into}", highlight=False, soft_wrap=True)
+    failed = scheduler.Crew(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []
+    found = [record for key, record in scheduler.recorded(into).items() if key in runs]
+    if found:
+        ordered = sorted(found, key=lambda record: _order(record, runs[record["id"]]))
+        console.print(results.table(ordered, console.width, in_order=True))
+        if any(record["selection"] for record in found):
+            console.print("In the order of their validation scores; shown are those of the split that is reported.")
+    return failed
+
+
+def _order(record: Mapping[str, Any], run: Run) -> float:
+    """The best first, on validation data where there are such, so that nothing is chosen on test data; what diverged last."""
+    if record["status"] != "finished":
+        return float("inf")
+    if record["result"] is None:
+        return record["training"]["lowest"]
+    score = record["selection"]["score"] if record["selection"] else record["result"]["value"]
+    return -score if run.task.higher_is_better else score

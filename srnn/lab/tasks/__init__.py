@@ -1,0 +1,21 @@
+"""The problems, one file each.
+
+copy            recite ten symbols after a delay
+adding          add the two marked numbers
+pmnist          classify a digit, pixel by pixel in a fixed random order; bigpmnist: in a larger black image
+randomlabels    memorise labels that mean nothing
+speech          frames of speech: predict the next one, or repeat the last one
+text            predict the next character of a file
+"""
+
+from srnn.lab.tasks.adding import Adding
+from srnn.lab.tasks.copy import Copy
+from srnn.lab.tasks.pmnist import PMNIST, BigPMNIST
+from srnn.lab.tasks.randomlabels import RandomLabels
+from srnn.lab.tasks.speech import Speech
+from srnn.lab.tasks.task import Batch, Task
+from srnn.lab.tasks.text import Text
+
+__all__ = ["TASKS", "Batch", "Task"]
+
+TASKS: dict[str, type[Task]] = {kind.name: kind for kind in (Adding, BigPMNIST, Copy, PMNIST, RandomLabels, Speech, Text)}

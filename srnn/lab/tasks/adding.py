@@ -1,0 +1,56 @@
+"""Adding: T numbers, two of them marked; say their sum after the last.
+
+    number   .31 .74 .08 .55 …  .92 .16 .43
+    mark      ·   1   ·   ·  …   ·   1   ·        one mark in each half
+    target                                  .90
+
+Numbers are uniform in [0, 1). To answer 1, the mean, has a squared error of 1/6: the variance of a sum of two.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from srnn.errors import SettingError
+from srnn.lab.tasks.task import Batch, Task, generator
+
+PAPER = {"batch_size": 50, "hidden_size": 128, "mlp": (8,), "steps": 30_000, "stop_below": 0.002}
+
+
+@dataclass(frozen=True)
+class Adding(Task):
+    """length: T."""
+
+    length: int = 200
+
+    name = "adding"
+    input_size = 2
+    output_size = 1
+    metric = "mse"
+    recipes = {"paper": {"": PAPER}, "ours": {"srnn": PAPER | {"mlp": (32, 32), "optimizer": "adam", "lr": 3e-3}}}
+
+    def __post_init__(self) -> None:
+        if self.length < 2:
+            raise SettingError(f"adding: two numbers are marked, so the length must be at least 2; got {self.length}")
+
+    @property
+    def usual_steps(self) -> int:
+        return self.length
+
+    @property
+    def guesser(self) -> float:
+        return 1 / 6
+
+    def batch(self, update: int, batch_size: int, seed: int) -> Batch:
+        T, half, draws, row = self.length, self.length // 2, generator(seed, update), torch.arange(batch_size)
+        input = torch.zeros(batch_size, T, 2)
+        input[..., 0] = torch.rand(batch_size, T, generator=draws)
+        first = torch.randint(0, half, (batch_size,), generator=draws)
+        second = torch.randint(half, T, (batch_size,), generator=draws)
+        input[row, first, 1] = input[row, second, 1] = 1.0
+        return Batch(input, (input[row, first, 0] + input[row, second, 0])[:, None])
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        return F.mse_loss(output, batch.target)

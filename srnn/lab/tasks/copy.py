@@ -1,0 +1,55 @@
+"""Copying memory: recite ten symbols after a delay of T steps.
+
+    input    3711825546 ·········…· : ··········
+    target   ·········· ·········…· · 3711825546
+             10 symbols  T - 1 blanks 1 10 blanks
+
+Symbols are 1 to 8, a blank is 0, the signal to begin is 9. A network without memory can only guess the last ten answers:
+10 ln 8 / (T + 20) nats a step.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from srnn.errors import SettingError
+from srnn.lab.tasks.task import Batch, Task, generator
+
+BLANK, SIGNAL = 0, 9
+
+
+@dataclass(frozen=True)
+class Copy(Task):
+    """length: T, the delay."""
+
+    length: int = 200
+
+    name = "copy"
+    symbols = output_size = 10
+    every_step = True
+    metric = "cross-entropy"
+    recipes = {"paper": {"": {"batch_size": 20, "hidden_size": 128, "mlp": (8,), "steps": 20_000}}}
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise SettingError(f"copy: the delay must be at least 1 step; got length {self.length}")
+
+    @property
+    def usual_steps(self) -> int:
+        return self.length + 20
+
+    @property
+    def guesser(self) -> float:
+        return 10 * math.log(8) / (self.length + 20)
+
+    def batch(self, update: int, batch_size: int, seed: int) -> Batch:
+        symbols = torch.randint(1, 9, (batch_size, 10), generator=generator(seed, update))
+        input, target = torch.full((2, batch_size, self.length + 20), BLANK)
+        input[:, :10], input[:, -11], target[:, -10:] = symbols, SIGNAL, symbols
+        return Batch(input, target)
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(output.flatten(0, 1), batch.target.flatten())

@@ -1,0 +1,152 @@
+"""Speech frames: log-spectra of 129 bins, 32 ms long, one every 16 ms (srnn/data/speech.py makes them).
+
+    predict    see frame t, say frame t + 1; after the last comes silence
+    echo       see frame t + 1, say frame t, which was seen one step before
+
+The published numbers on TIMIT are plausible for the second alone, which is far easier: the recipe they follow exchanges input
+and target. The score is the mean squared error in dB^2 over all valid frames and bins at once: long utterances weigh more,
+padding does not count.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from srnn.errors import one_of
+from srnn.lab import data
+from srnn.lab.data import speech
+from srnn.lab.tasks.task import Batch, Task, generator
+
+DIRECTIONS = ("predict", "echo")
+CORPORA = ("speech", "timit", "timit-sample")
+SILENCE = -50.0  # dB, the least a frame can hold
+MEAN, DEVIATION = -35.0, 13.0  # dB, of frames of speech, about
+POOL = 20  # batches' worth of utterances that are sorted by length together
+
+
+@dataclass(frozen=True)
+class Speech(Task):
+    """corpus: the data set to read. standardise: inputs as (x + 35) / 13 instead of raw dB, as in the paper.
+
+    scale_targets: the prediction is 13 y - 35 for an output y, so that outputs are of unit scale; losses stay in dB^2.
+    """
+
+    direction: str = "predict"
+    standardise: bool = False
+    corpus: str = "speech"
+    scale_targets: bool = False
+
+    name = "speech"
+    input_size = output_size = speech.BINS
+    every_step = True
+    metric = "mse"
+    selects = "val"
+    reports = "test"
+    recipes = {
+        "paper": {
+            "": {"batch_size": 20, "epochs": 30, "hidden_size": 128, "mlp": (32, 32, 32)},
+            **{name: {"clip": 1.0} for name in ("rnn", "lstm", "gru")},
+        }
+    }
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            raise one_of("direction", self.direction, DIRECTIONS)
+        if self.corpus not in CORPORA:
+            raise one_of("corpus", self.corpus, CORPORA)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(self._frames)
+
+    @property
+    def data_set(self) -> str:
+        return self.corpus
+
+    @cached_property
+    def data_digest(self) -> str:
+        return speech.fingerprint(data.find(self.corpus))
+
+    @property
+    def usual_steps(self) -> int:
+        return 217
+
+    @cached_property
+    def guesser(self) -> float:
+        """The score of saying what was just seen, on the test split."""
+        x, y = self._pairs("test")
+        return float(numpy.square(x - y, dtype=numpy.float64).mean())
+
+    @cached_property
+    def lines(self) -> dict[str, float]:
+        """Scores on the test split without memory: repeating the input, and the best affine map of it, fitted on training."""
+        moments = numpy.zeros((2 * speech.BINS + 1, 2 * speech.BINS + 1))
+        for x, y in zip(*(numpy.array_split(part, 20) for part in self._pairs("train")), strict=True):
+            both = numpy.hstack([x, numpy.ones((len(x), 1)), y])  # in float64, a part at a time for the sake of memory
+            moments += both.T @ both
+        inputs = speech.BINS + 1
+        weight = numpy.linalg.lstsq(moments[:inputs, :inputs], moments[:inputs, inputs:])[0]
+        x, y = self._pairs("test")
+        error = numpy.hstack([x, numpy.ones((len(x), 1))]) @ weight - y
+        return {"repeat": self.guesser, "linear": float(numpy.square(error).mean())}
+
+    def updates_per_epoch(self, batch_size: int) -> int:
+        return -(-len(self._lengths("train")) // batch_size)
+
+    def batch(self, update: int, batch_size: int, seed: int) -> Batch:
+        """Utterances of similar length: a shuffled epoch is cut into pools, each sorted and cut into batches."""
+        lengths = self._lengths("train")
+        epoch, position = divmod(update, self.updates_per_epoch(batch_size))
+        draws = generator(seed, epoch)
+        # DEVIATION: the authors' batches are of any length; sorted ones waste less on padding.
+        pools = torch.randperm(len(lengths), generator=draws).split(POOL * batch_size)
+        rows = [part for pool in pools for part in pool[lengths[pool].argsort(stable=True)].split(batch_size)]
+        order = torch.randperm(len(rows), generator=draws)
+        return self._batch("train", rows[int(order[position])].tolist())
+
+    def batches(self, split: str, batch_size: int) -> Iterator[Batch]:
+        for rows in self._lengths(split).argsort(stable=True).split(batch_size):
+            yield self._batch(split, rows.tolist())
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        assert batch.lengths is not None
+        if self.scale_targets:
+            output = output * DEVIATION + MEAN
+        valid = torch.arange(output.shape[1], device=output.device) < batch.lengths[:, None]
+        return ((output - batch.target).square().mean(dim=-1) * valid).sum() / batch.lengths.sum()
+
+    def weight(self, batch: Batch) -> int:
+        assert batch.lengths is not None
+        return int(batch.lengths.sum())
+
+    @cached_property
+    def _frames(self) -> dict[str, tuple[numpy.ndarray, numpy.ndarray]]:
+        folder = data.find(self.corpus)
+        loaded = speech.load(folder)
+        data.check_counts(self.corpus, folder, {split: len(offsets) - 1 for split, (_, offsets) in loaded.items()})
+        return loaded
+
+    def _lengths(self, split: str) -> Tensor:
+        return torch.from_numpy(numpy.diff(self._frames[split][1]))
+
+    def _pairs(self, split: str) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """All frames that are seen and those to be said, each [total, 129]; after an utterance comes silence."""
+        frames, offsets = self._frames[split]
+        following = numpy.full_like(frames, SILENCE)
+        following[:-1] = frames[1:]
+        following[offsets[1:] - 1] = SILENCE
+        return (frames, following) if self.direction == "predict" else (following, frames)
+
+    def _batch(self, split: str, rows: list[int]) -> Batch:
+        frames, offsets = self._frames[split]
+        parts = [torch.from_numpy(frames[offsets[row] : offsets[row + 1]]) for row in rows]
+        now = pad_sequence(parts, batch_first=True, padding_value=SILENCE)
+        following = torch.nn.functional.pad(now[:, 1:], (0, 0, 0, 1), value=SILENCE)
+        input, target = (now, following) if self.direction == "predict" else (following, now)
+        lengths = torch.tensor([len(part) for part in parts])
+        return Batch((input - MEAN) / DEVIATION if self.standardise else input, target, lengths)

@@ -1,0 +1,128 @@
+"""Text: predict the next character of a file.
+
+    input    t h e   q u i c
+    target   h e   q u i c k
+
+The first 90 % of the file train, the next 5 % select the weights and the last 5 % are the test data. The score is in bits per
+character. Every window of `length` characters starts from a zero state, for all networks alike. The no-memory baseline knows
+only the current character: it predicts from counts of pairs in the training part, with one added to each count.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from srnn.errors import DataError, SettingError
+from srnn.lab import data
+from srnn.lab.data import text
+from srnn.lab.tasks.task import Batch, Task, generator
+
+SHARES = {"train": (0.0, 0.9), "val": (0.9, 0.95), "test": (0.95, 1.0)}
+RECIPE = {"batch_size": 32, "steps": 2000, "hidden_size": 256, "mlp": (64,), "optimizer": "adamw", "lr": 2e-3, "clip": 1.0}
+
+
+@dataclass(frozen=True)
+class Text(Task):
+    """file: path of a UTF-8 text file, "" for the data set `text`. length: characters per sequence."""
+
+    file: str = ""
+    length: int = 256
+
+    name = "text"
+    every_step = True
+    metric = "bits"
+    selects = "val"
+    reports = "test"
+    recipes = {"paper": {"": RECIPE}}
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise SettingError(f"text: length must be at least 1; got {self.length}")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return tuple(SHARES)
+
+    @property
+    def data_set(self) -> str | None:
+        return None if self.file else "text"
+
+    @cached_property
+    def data_digest(self) -> str:
+        return hashlib.sha256(text.read(self._path)).hexdigest()
+
+    @property
+    def usual_steps(self) -> int:
+        return self.length
+
+    @cached_property
+    def symbols(self) -> int:  # type: ignore[override]
+        return len(self._text[0])
+
+    @property
+    def output_size(self) -> int:  # type: ignore[override]
+        return self.symbols
+
+    @cached_property
+    def guesser(self) -> float:
+        pairs = numpy.ones((self.symbols, self.symbols))
+        train, test = self._part("train"), self._part("test")
+        numpy.add.at(pairs, (train[:-1], train[1:]), 1)
+        logs = numpy.log2(pairs / pairs.sum(1, keepdims=True))
+        rows = [slice(start, stop) for start, stop in self._windows("test")]
+        return float(-numpy.concatenate([logs[test[row][:-1], test[row][1:]] for row in rows]).mean())
+
+    def batch(self, update: int, batch_size: int, seed: int) -> Batch:
+        train = torch.from_numpy(self._part("train"))
+        starts = torch.randint(0, len(train) - self.length, (batch_size, 1), generator=generator(seed, update))
+        window = train[starts + torch.arange(self.length + 1)]
+        return Batch(window[:, :-1], window[:, 1:])
+
+    def batches(self, split: str, batch_size: int) -> Iterator[Batch]:
+        part, windows = torch.from_numpy(self._part(split)), self._windows(split)
+        full = [(start, stop) for start, stop in windows if stop - start == self.length + 1]
+        groups = [full[k : k + batch_size] for k in range(0, len(full), batch_size)]
+        for group in [*groups, windows[len(full) :]]:
+            if group:
+                window = torch.stack([part[start:stop] for start, stop in group])
+                yield Batch(window[:, :-1], window[:, 1:])
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        """Bits per character, in training too, so that losses and scores can be compared."""
+        return F.cross_entropy(output.flatten(0, 1), batch.target.flatten()) / math.log(2)
+
+    def weight(self, batch: Batch) -> int:
+        return batch.target.numel()
+
+    @property
+    def _path(self) -> Path:
+        if self.file:
+            return Path(self.file)
+        found = text.locate(data.find("text"))
+        assert found is not None  # it is what the data set is known by
+        return found
+
+    @cached_property
+    def _text(self) -> tuple[str, numpy.ndarray]:
+        characters, ids = text.load(self._path)
+        if (needed := 20 * (self.length + 2)) > len(ids):  # each of the two held-out parts is a twentieth of the file
+            raise DataError(f"{self._path} has {len(ids)} characters; windows of {self.length} need at least {needed}")
+        return characters, ids
+
+    def _part(self, split: str) -> numpy.ndarray:
+        ids = self._text[1]
+        start, stop = (int(share * len(ids)) for share in SHARES[split])
+        return ids[start:stop]
+
+    def _windows(self, split: str) -> list[tuple[int, int]]:
+        """Windows of length + 1 characters that overlap by one, so that every character after the first is predicted once."""
+        total = len(self._part(split))
+        return [(start, min(start + self.length + 1, total)) for start in range(0, total - 1, self.length)]

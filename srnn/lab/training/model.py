@@ -1,0 +1,80 @@
+"""A model for a task: embedding, recurrent layer, read-out."""
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from srnn.lab.networks.network import Network
+from srnn.lab.tasks.task import Batch, Task
+
+
+class Model(nn.Module):
+    """The whole: inputs of a task's batch to its outputs, [N, T, O] or, for an answer after the last step, [N, O].
+
+    embed       whether symbols go through a learned embedding, or are given as one-hot vectors
+    readout     widths of the hidden layers of the read-out, with ReLU; () is affine
+    norm        whether a layer norm comes before it
+    dropout     probability, before the read-out and after each of its hidden layers
+    """
+
+    alphabet: Tensor | None
+
+    def __init__(
+        self, task: Task, network: Network, *, embed: bool = True, readout: tuple[int, ...], norm: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        embed = embed and task.symbols > 0
+        C = network.embedding_size if embed else task.symbols or task.input_size
+        self.embedding = nn.Embedding(task.symbols, C) if embed else None
+        one_hot = torch.eye(task.symbols) if task.symbols and not embed else None
+        self.register_buffer("alphabet", task.alphabet if one_hot is None else one_hot, persistent=False)
+        self.rnn: Any = network.layer(C, task.usual_steps)
+        self.every_step, self.takes_symbols, self.last_output = task.every_step, network.takes_symbols, network.last_output
+        self.readout = _readout((network.output_size(C), *readout, task.output_size), norm, dropout)
+        network.begin_readout(self.readout[-1], task.name)  # type: ignore[arg-type]
+
+    def forward(self, batch: Batch) -> Tensor:
+        if self.takes_symbols and not self.every_step:
+            return self.readout(self.last_output(self.rnn, batch.input, self.symbols, batch.lengths))
+        states = self.states(batch.input)[0]
+        if self.every_step:
+            return self.readout(states)
+        return self.readout(states[:, -1] if batch.lengths is None else _last(states, batch.lengths))
+
+    @property
+    def symbols(self) -> Tensor | None:
+        """What each symbol is to the layer, [V, C]; None where inputs are real."""
+        return self.alphabet if self.embedding is None else self.embedding.weight
+
+    def states(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """The layer's output at all steps, and its last state, from inputs or symbols as a batch holds them."""
+        if self.takes_symbols:  # b once per symbol, not once per step
+            return self.rnn(x, state, alphabet=self.symbols)
+        return self.rnn(x if self.symbols is None else nn.functional.embedding(x.long(), self.symbols), state)
+
+    def count_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def _last(states: Tensor, lengths: Tensor) -> Tensor:
+    """Of states [N, T, H] those after each row's last step, [N, H]; zeros, as a state begins, after none."""
+    found = states[torch.arange(len(states)), lengths.long() - 1]
+    return torch.where(lengths[:, None] > 0, found, 0)
+
+
+def _readout(widths: tuple[int, ...], norm: bool, dropout: float) -> nn.Sequential:
+    parts: list[nn.Module] = [nn.LayerNorm(widths[0])] if norm else []
+    if dropout:
+        parts.append(nn.Dropout(dropout))
+    for m, n in pairwise(widths[:-1]):
+        parts += [nn.Linear(m, n), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
+    return nn.Sequential(*parts, nn.Linear(widths[-2], widths[-1]))
+
+
+def make(task: Task, network: Network, seed: int, **readout: Any) -> Model:
+    """The model with weights drawn from the seed; torch's generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Model(task, network, **readout)

@@ -1,0 +1,214 @@
+"""What a person sees of a run while it trains: a progress bar on a terminal, a plain line now and then elsewhere."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from srnn.diagnose import diagnose
+from srnn.errors import SettingError, StorageError
+from srnn.lab.records import store
+from srnn.lab.tasks.task import Batch
+from srnn.lab.training.loop import Training, Watcher
+
+SHOWN = 100  # updates whose mean loss is shown
+EVERY = 10.0  # seconds between plain lines
+LEAST = 100  # updates before a run is judged: sooner, most runs are at chance level
+STALLED = 0.9  # times the error at chance level; a run with more than that has learned nothing
+EXAMINED = 20_000_000  # numbers in the states of the sequences that a diagnosis looks at
+
+
+def describe(run: Mapping[str, Any]) -> str:
+    """A line about a run's settings, such as: copy (length 200) with srnn (hidden_size 128, mlp 8), seed 1234, recipe paper."""
+    parts = []
+    for thing in (run["task"], run["network"]):
+        settings = [f"{name} {plain(value)}" for name, value in thing.items() if name not in ("name", "path", "sha256")]
+        parts.append(f"{thing['name']} ({', '.join(settings)})" if settings else thing["name"])
+    return f"{' with '.join(parts)}, seed {run['seed']}, recipe {run['recipe']}"
+
+
+def number(value: float) -> str:
+    """Four digits or so, however small."""
+    return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+def plain(value: Any) -> str:
+    return ",".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
+
+
+class Status:
+    """The words about a run that both displays share."""
+
+    def __init__(self, training: Training) -> None:
+        self.began, self.first = time.monotonic(), training.position.step
+
+    def speed(self, training: Training) -> float:
+        """Updates a second since this process began."""
+        return (training.position.step - self.first) / max(1e-9, time.monotonic() - self.began)
+
+    def left(self, training: Training) -> float | None:
+        """Seconds to the nearest end that can be foreseen."""
+        run, position, speed = training.run, training.position, self.speed(training)
+        ends = [(training.last_step - position.step) / speed] if training.last_step and speed else []
+        ends += [60 * run.minutes - position.seconds] if run.minutes is not None else []
+        ends += [60 * run.cpu_minutes - position.cpu_seconds] if run.cpu_minutes is not None else []
+        return max(0.0, min(ends)) if ends else None
+
+    def line(self, training: Training) -> str:
+        """Loss, the last evaluation beside the guesser's line, the epoch."""
+        task, position = training.task, training.position
+        recent = position.recent[-SHOWN:]
+        parts = [f"loss {number(sum(recent) / len(recent))}"] if recent else []
+        if (found := training.last_evaluation) is not None:
+            parts.append(f"{found['split']} {task.metric} {number(found['score'])}")
+        parts.append(f"guesser {number(task.guesser)}")
+        if training.updates_per_epoch:
+            parts.append(f"epoch {position.step / training.updates_per_epoch:.1f}")
+        return "  ".join(parts)
+
+
+class Board(Watcher):
+    """Writes the curve for TensorBoard."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise SettingError("--tensorboard needs the package of that name: pip install 'srnn[tensorboard]'") from None
+        self.folder, self.make = folder, SummaryWriter
+        self.writer: Any = None
+
+    def begin(self, training: Training) -> None:
+        try:
+            self.writer = self.make(str(self.folder), purge_step=training.position.step + 1)
+        except OSError as error:
+            raise StorageError(f"{self.folder} cannot be written: {error.strerror}") from error
+
+    def entry(self, training: Training, entry: dict[str, Any]) -> None:
+        assert self.writer is not None
+        self.writer.add_scalar("train/loss", sum(entry["losses"]) / len(entry["losses"]), entry["step"])
+        if found := entry.get("evaluation"):
+            self.writer.add_scalar(f"{found['split']}/loss", found["loss"], entry["step"])
+            self.writer.add_scalar(f"{found['split']}/{training.task.metric}", found["score"], entry["step"])
+        self.writer.flush()
+
+    def end(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+class Lines(Watcher):
+    """A plain line every few seconds, for a file or a pipe."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def begin(self, training: Training) -> None:
+        self.status, self.last = Status(training), time.monotonic()
+
+    def update(self, training: Training) -> None:
+        if time.monotonic() - self.last < EVERY:
+            return
+        self.last, step, total = time.monotonic(), training.position.step, training.last_step
+        speed, seconds = self.status.speed(training), self.status.left(training)
+        left = f"  {_duration(seconds)} left" if seconds is not None else ""
+        text = f"update {step}/{total or '?'}  {self.status.line(training)}  {speed:.1f} updates/s{left}"
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Bar(Watcher):
+    """A progress bar, for a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (BarColumn(bar_width=20), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[status]}"))
+        self.bar = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console)
+
+    def begin(self, training: Training) -> None:
+        self.status, step = Status(training), training.position.step
+        self.task = self.bar.add_task("", total=training.last_step, completed=step, count="", status="", left="")
+        self.bar.start()
+
+    def update(self, training: Training) -> None:
+        step, total, minutes = training.position.step, training.last_step, training.run.minutes
+        done: dict[str, Any] = {"completed": step}
+        if total is None and minutes is not None:  # then time is what there is to use up
+            done = {"total": 60 * minutes, "completed": training.position.seconds}
+        count, seconds = f"{step}/{total or '?'} at {self.status.speed(training):.0f}/s", self.status.left(training)
+        left = f"{_duration(seconds)} left" if seconds is not None else ""
+        self.bar.update(self.task, count=count, status=self.status.line(training), left=left, **done)
+
+    def end(self) -> None:
+        self.bar.stop()
+
+
+class Examiner(Watcher):
+    """Prints a diagnosis of the network's SRNN layers, once, if the run is at chance level after a tenth of its updates.
+
+    Judged is the mean loss of the later half of these updates, where data never repeat and the loss is the score, or the next
+    evaluation, where the score is an accuracy. Other tasks are skipped: their baselines are not chance, and may be hard to
+    beat. So are runs that time will end, whose number of updates is not known.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def begin(self, training: Training) -> None:
+        self.due = None if training.place.diagnosis.exists() else _judged_after(training)
+
+    def update(self, training: Training) -> None:
+        if training.position.step != self.due or not (standing := _at_chance(training)):
+            return
+        try:
+            diagnosis = diagnose(training.model, _some_sequences(training))
+        except SettingError:  # there are no SRNN layers, or they are called step by step
+            return
+        text = f"after {self.due} of {training.last_step} updates the run is still at chance level: {standing}\n{diagnosis}"
+        # Written first: a run that is killed and resumed from before this update must not print it a second time.
+        store.replace(training.place.diagnosis, f"{text}\n".encode())
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _judged_after(training: Training) -> int | None:
+    """The update after which it is seen whether a run has left chance level; None for runs of which this cannot be said."""
+    task, last = training.task, training.last_step
+    is_evaluated = (task.selects or task.reports) is not None
+    if last is None or is_evaluated is not (task.metric == "accuracy"):
+        return None
+    after = max(LEAST, -(-last // 10))
+    if is_evaluated:
+        after = -(-after // training.entry_every) * training.entry_every
+    return after
+
+
+def _at_chance(training: Training) -> str:
+    """Where a run stands, in words, if that is no better than chance; otherwise nothing."""
+    task, position = training.task, training.position
+    if (found := training.last_evaluation) is not None:
+        best = 100.0 if task.ceiling is None else task.ceiling
+        stalled, standing = best - found["score"] > STALLED * (best - task.guesser), f"{task.metric} {number(found['score'])}"
+    else:
+        losses = position.recent[-(position.step // 2) :]
+        mean = sum(losses) / len(losses)
+        stalled, standing = mean > STALLED * task.guesser, f"loss {number(mean)}"
+    return f"{standing}, chance level {number(task.guesser)}" if stalled else ""
+
+
+def _some_sequences(training: Training) -> Batch:
+    """The first sequences of the last batch, so many that their states need not much memory."""
+    run, step = training.run, training.position.step
+    batch = training.task.batch(step - 1, run.batch_size, run.seed).to(training.device)
+    rows = slice(max(1, EXAMINED // (batch.input.shape[1] * run.network.hidden_size)))
+    return Batch(batch.input[rows], batch.target[rows], None if batch.lengths is None else batch.lengths[rows])
+
+
+def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list[Watcher]:
+    """Those that the user asked for."""
+    shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console), Examiner(console)]
+    return [*shown, *([Board(tensorboard)] if tensorboard else [])]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
