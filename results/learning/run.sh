@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the runs of docs/learning.md. Recorded runs are skipped and stopped runs resume.
+# Runs the study in docs/learning.md. Recorded runs are skipped and stopped runs resume.
 #   results/learning/run.sh choose
 #   WINNER=-3.0 results/learning/run.sh confirm
 #   results/learning/run.sh rates
@@ -45,15 +45,14 @@ confirm() {
 }
 
 TEXT=(--set hidden_size=256 --set cpu_minutes=2.0 --set steps=1000000 --set eval_every=100)
-SPEECH=(--set direction=predict --set standardise=True --set scale_targets=True --set optimizer=adam --set clip=1.0
+SPEECH=(--set direction=predict --set hidden_size=256 --set standardise=True --set scale_targets=True --set optimizer=adam --set clip=1.0
   --set cpu_minutes=8.0 --set steps=1000000 --set eval_every=150)
 
 width() { [ "$1" = srnnstack ] && echo "--set width=64" || true; }
 
 rates() {
   for network in gru srnnstack srnn; do sweep text --model $network $(width $network) "${TEXT[@]}" --grid lr=0.002,0.004,0.008 --set seed=21; done
-  sweep speech --model gru "${SPEECH[@]}" --set hidden_size=256 --grid lr=0.001,0.002,0.004 --set seed=21
-  sweep speech --model srnnstack "${SPEECH[@]}" --set hidden_size=512 --grid lr=0.001,0.002,0.004 --set seed=21
+  for network in gru srnnstack; do sweep speech --model $network "${SPEECH[@]}" --grid lr=0.001,0.002,0.004 --set seed=21; done
 }
 
 best_rate() {  # TASK NETWORK: the learning rate with the best validation score among the runs of `rates`
@@ -69,8 +68,9 @@ compare() {
   for network in gru srnnstack srnn; do
     sweep text --model $network $(width $network) "${TEXT[@]}" --set lr="$(best_rate text $network)" --grid seed=22,23,24,25,26
   done
-  sweep speech --model gru "${SPEECH[@]}" --set hidden_size=256 --set lr="$(best_rate speech gru)" --grid seed=22,23,24,25,26
-  sweep speech --model srnnstack "${SPEECH[@]}" --set hidden_size=512 --set lr="$(best_rate speech srnnstack)" --grid seed=22,23,24,25,26
+  for network in gru srnnstack; do
+    sweep speech --model $network "${SPEECH[@]}" --set lr="$(best_rate speech $network)" --grid seed=22,23,24,25,26
+  done
 }
 
 "${1:?choose, confirm, rates or compare}"
