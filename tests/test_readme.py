@@ -1,4 +1,4 @@
-"""The code of the README and of docs/migrate.md is run, block by block, and the README's first example comes early."""
+"""The code in the documentation runs, its links lead somewhere, and the README is short with an early example."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,8 @@ from srnn.lab.cli import info
 
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
-MIGRATE = README.parent / "docs" / "migrate.md"
+ROOT = README.parent
+PAGES = (README, ROOT / "docs" / "layer.md", ROOT / "docs" / "migrate.md")
 
 
 def blocks(path: Path) -> list[tuple[int, str]]:
@@ -22,7 +23,7 @@ def blocks(path: Path) -> list[tuple[int, str]]:
 
 
 BLOCKS = blocks(README)
-EVERY = [pytest.param(path, *block, id=f"{path.name} line {block[0]}") for path in (README, MIGRATE) for block in blocks(path)]
+EVERY = [pytest.param(path, *block, id=f"{path.name} line {block[0]}") for path in PAGES for block in blocks(path)]
 
 
 @pytest.mark.parametrize(("path", "line", "code"), EVERY)
@@ -33,9 +34,23 @@ def test_block_runs_by_itself(path: Path, line: int, code: str) -> None:
     assert names.keys() & set(srnn.__all__), "an example that uses nothing of the package"
 
 
-def test_every_python_block_was_found() -> None:
-    assert len(BLOCKS) == TEXT.count("```python") >= 4
-    assert len(EVERY) - len(BLOCKS) == MIGRATE.read_text(encoding="utf-8").count("```python") >= 1
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_python_block_was_found(path: Path) -> None:
+    assert len(blocks(path)) == path.read_text(encoding="utf-8").count("```python") >= 1
+    assert sum(param.values[0] == path for param in EVERY) == len(blocks(path))
+
+
+@pytest.mark.parametrize(
+    "path", [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_links_to_files_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (path.parent / link).exists()]
+    assert not missing
+
+
+def test_readme_is_short() -> None:
+    assert len(TEXT.splitlines()) < 170
 
 
 def test_first_example_ends_before_line_40() -> None:
