@@ -33,7 +33,7 @@ class Parity(Task):
     metric = "accuracy"
     higher_is_better = True
     reports = "test"
-    guesser = 50.0
+    chance = 50.0
     ceiling = 100.0  # a run ends when it gets there
     recipes = {"paper": {"": {"hidden_size": 64, "mlp": (32,), "readout": (32,), "steps": 2000}}}  # what the user does not say
 

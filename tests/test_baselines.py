@@ -982,7 +982,7 @@ def test_networks_learn(name: str, task: str, updates: int, tmp_path: Path) -> N
     sizes: dict[str, Any] = {"length": 50 if task == "adding" else 20, "hidden_size": 64, "batch_size": 32}
     run = make_run(task, name, optimizer="adam", steps=2 * updates, stop_below=None, **sizes, **how)
     training = Training(run, RunFolder(tmp_path / "run"), 1e9, ())
-    goal = 0.08 if task == "adding" else run.task.guesser / 2
+    goal = 0.08 if task == "adding" else run.task.chance / 2
     for _ in range(2 * updates):
         training.make_update()
         recent = training.position.recent[-50:]

@@ -140,8 +140,8 @@ def test_a_guesser_scores_its_line(task: Task) -> None:
     weights = [task.weight(batch) for batch in found]
     score = sum(w * task.score(guess(task, b), b).item() for w, b in zip(weights, found, strict=True)) / sum(weights)
     # Adding: 4 deviations of the mean of 10,000 squared errors, whose variance is 1/15 - 1/36; the others are exact.
-    error = 4 * math.sqrt(7 / 180 / 10_000) if isinstance(task, Adding) else 1e-5 * task.guesser
-    assert score == pytest.approx(task.guesser, abs=error)
+    error = 4 * math.sqrt(7 / 180 / 10_000) if isinstance(task, Adding) else 1e-5 * task.chance
+    assert score == pytest.approx(task.chance, abs=error)
 
 
 def test_a_batch_is_a_function_of_update_size_and_seed(task: Task) -> None:
@@ -369,7 +369,7 @@ def test_scaled_targets_are_scored_in_decibels(direction: str) -> None:
     for measure in ("loss", "score"):
         expected = getattr(plain, measure)(13 * output - 35, batch)
         torch.testing.assert_close(getattr(scaled, measure)(output, batch), expected)
-    assert (scaled.lines, scaled.guesser) == (plain.lines, plain.guesser)
+    assert (scaled.lines, scaled.chance) == (plain.lines, plain.chance)
 
 
 @pytest.mark.parametrize("direction", ["predict", "echo"])
@@ -405,7 +405,7 @@ def test_real_speech_is_worse_guessed_by_repeating_than_by_a_linear_map(
 ) -> None:
     monkeypatch.setenv("SRNN_CACHE", str(tmp_path))
     task = Speech(corpus="timit-sample")
-    assert task.lines["linear"] < task.guesser < 100
+    assert task.lines["linear"] < task.chance < 100
 
 
 # --- text ---
@@ -471,7 +471,7 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, content: bytes |
     path = tmp_path / "bad.txt"
     if content is not None:
         path.write_bytes(content)
-    for ask in (lambda task: task.symbols, lambda task: task.guesser, lambda task: task.batch(0, 1, 1)):
+    for ask in (lambda task: task.symbols, lambda task: task.chance, lambda task: task.batch(0, 1, 1)):
         with pytest.raises(DataError, match=rf"bad\.txt {said}") as caught:
             ask(Text(str(path), length=16))
         assert "\n" not in str(caught.value)

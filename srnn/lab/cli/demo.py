@@ -54,7 +54,7 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
                 place.begin_anew()
     done = []
     for each in chosen:
-        words = {"length": getattr(each.task, "length", ""), "guesser": number(each.task.guesser)}
+        words = {"length": getattr(each.task, "length", ""), "guesser": number(each.task.chance)}
         console.print(f"\n[bold]{ABOUT[each.task.name].format(**words).replace(':', ':[/bold]', 1)}", highlight=False)
         done.append(lab.train_run(each, FOLDER / each.id, console, into=FOLDER))
     console.print()

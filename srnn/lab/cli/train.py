@@ -116,7 +116,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
         batches = task.batches(split, EVALUATION_SEQUENCES)
     found = {"split": split or "fresh", **evaluate(model, task, batches)}
     text = f"{found['split']} {task.metric} {number(found['score'])}, loss {number(found['loss'])}"
-    _say(console, f"{text} (guesser {number(task.guesser)}); weights: {source}")
+    _say(console, f"{text} (guesser {number(task.chance)}); weights: {source}")
     return found
 
 

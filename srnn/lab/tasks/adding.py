@@ -40,7 +40,7 @@ class Adding(Task):
         return self.length
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         return 1 / 6
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:

@@ -42,7 +42,7 @@ class Copy(Task):
         return self.length + 20
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         return 10 * math.log(8) / (self.length + 20)
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:

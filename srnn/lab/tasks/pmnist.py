@@ -56,7 +56,7 @@ class Digits(Classification):
     output_size = 10
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         return 10.0
 
     @property

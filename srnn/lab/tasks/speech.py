@@ -77,7 +77,7 @@ class Speech(Task):
         return 217
 
     @cached_property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         """The score of saying what was just seen, on the test split."""
         x, y = self._pairs("test")
         return float(numpy.square(x - y, dtype=numpy.float64).mean())
@@ -93,7 +93,7 @@ class Speech(Task):
         weight = numpy.linalg.lstsq(moments[:inputs, :inputs], moments[:inputs, inputs:])[0]
         x, y = self._pairs("test")
         error = numpy.hstack([x, numpy.ones((len(x), 1))]) @ weight - y
-        return {"repeat": self.guesser, "linear": float(numpy.square(error).mean())}
+        return {"repeat": self.chance, "linear": float(numpy.square(error).mean())}
 
     def updates_per_epoch(self, batch_size: int) -> int:
         return -(-len(self._lengths("train")) // batch_size)

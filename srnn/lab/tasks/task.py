@@ -36,7 +36,7 @@ class Task:
 
     Sizes: `symbols` is V where inputs are symbols with a learned embedding; `alphabet` gives each symbol [V, C] where its value
     is known, as that of a grey level is. `every_step` asks for an answer at every step, otherwise after the last.
-    Score: `metric` names it, `guesser` is that of an answer without memory, `ceiling` the best there is, where it is known.
+    Score: `metric` names it, `chance` is that of an answer without memory, `ceiling` the best there is, where it is known.
     `selects` is the split that says which weights are kept and `reports` the one whose score the run reports, once, with those
     weights; without them the loss of the training itself is reported, as on data that never repeat.
     `recipes` are settings of a Run by recipe and then by network, "" for all of them; see training/recipes.py.
@@ -75,7 +75,7 @@ class Task:
         return None
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         raise NotImplementedError
 
     @property

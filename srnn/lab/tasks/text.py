@@ -72,7 +72,7 @@ class Text(Task):
         return self.symbols
 
     @cached_property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         pairs = numpy.ones((self.symbols, self.symbols))
         train, test = self._part("train"), self._part("test")
         numpy.add.at(pairs, (train[:-1], train[1:]), 1)

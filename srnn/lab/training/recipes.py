@@ -28,7 +28,7 @@ RECIPES = ("paper", "own", "ours")
 Kind = TypeVar("Kind", bound=Task | Network)
 
 # What a user's own class cannot do without.
-NEEDED = {"Task": ("output_size", "guesser", "batch", "loss"), "Network": ("layer",)}
+NEEDED = {"Task": ("output_size", "chance", "batch", "loss"), "Network": ("layer",)}
 
 named_files: set[str] = set()  # by the user, on this command line: no other file is run, whatever a record says
 
