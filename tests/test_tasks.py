@@ -1,4 +1,4 @@
-"""Tasks: an oracle solves each, a guesser scores its line, and data are a function of seed and update alone."""
+"""Tasks: an oracle solves each, an answer without memory scores chance level, data depend on seed and update only."""
 
 import math
 import os
@@ -135,7 +135,7 @@ def pair_scores() -> Tensor:
     return torch.tensor(counts).log()
 
 
-def test_a_guesser_scores_its_line(task: Task) -> None:
+def test_an_answer_without_memory_scores_chance_level(task: Task) -> None:
     found = list(task.batches(task.reports, 7)) if task.reports else [task.batch(k, 500, 1) for k in range(20)]
     weights = [task.weight(batch) for batch in found]
     score = sum(w * task.score(guess(task, b), b).item() for w, b in zip(weights, found, strict=True)) / sum(weights)
@@ -198,13 +198,19 @@ def test_neighbouring_numbers_give_seeds_far_apart() -> None:
 
 
 BAD = [
-    (Copy, {"length": 0}, "got length 0"),
-    (Adding, {"length": 1}, "at least 2; got 1"),
-    *((RandomLabels, {"crop": crop}, f"1 to 28; got {crop}") for crop in (0, 29)),
-    *((RandomLabels, {"samples": samples}, f"1 to 60000; got {samples}") for samples in (0, 60_001)),
-    (Speech, {"direction": "forward"}, "'forward'; there are predict, echo"),
-    *((Text, {"length": length}, f"text: length must be at least 1; got {length}") for length in (0, -5)),
-    (BigPMNIST, {"pixels": "grey"}, "'grey'; there are raw, wrapped"),
+    (Copy, {"length": 0}, "copy: length must be a whole number of at least 1; got 0"),
+    (Adding, {"length": 1}, "adding: length must be a whole number of at least 2; got 1"),
+    *(
+        (RandomLabels, {"crop": crop}, f"randomlabels: crop must be a whole number from 1 to 28; got {crop}")
+        for crop in (0, 29)
+    ),
+    *(
+        (RandomLabels, {"samples": samples}, f"randomlabels: samples must be a whole number from 1 to 60000; got {samples}")
+        for samples in (0, 60_001)
+    ),
+    (Speech, {"direction": "forward"}, "speech: direction must be one of predict, echo; got 'forward'"),
+    *((Text, {"length": length}, f"text: length must be a whole number of at least 1; got {length}") for length in (0, -5)),
+    (BigPMNIST, {"pixels": "grey"}, "bigpmnist: pixels must be one of raw, wrapped; got 'grey'"),
 ]
 
 
