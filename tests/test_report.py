@@ -21,7 +21,7 @@ from rich.console import Console
 
 from srnn.errors import RecordError, StorageError
 from srnn.lab import report
-from srnn.lab.cli.app import app
+from srnn.lab.cli import app
 from srnn.lab.paper import claims, rules
 from srnn.lab.paper.claims import CLAIMS, verdicts
 from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean

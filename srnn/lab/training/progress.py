@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from srnn.diagnose import diagnose
+from srnn.diagnosis import diagnose
 from srnn.errors import SettingError, StorageError
 from srnn.lab.records import store
 from srnn.lab.tasks.task import Batch
