@@ -1,12 +1,12 @@
-"""A network of one's own: each unit is a moving average with a memory of its own, which is learned.
+"""A network of your own: each unit is a moving average whose memory is learned.
 
     u_t = relu(W x_t + c)
     h_t = a h_{t-1} + (1 - a) u_t        a = sigmoid(theta), one for each unit
 
     srnn train adding --length 50 --lr 0.01 --steps 1000 --model examples/ewma.py
 
-A layer is called like nn.GRU with batch_first=True, and gives the states of all steps and the last; embedding and read-out
-come from the task.
+A layer is called like nn.GRU with batch_first=True and returns the states of all steps and the last state. Embedding and
+read-out are added for the task.
 """
 
 from dataclasses import dataclass
@@ -14,18 +14,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from srnn.lab import Network
+from srnn.lab import Network, setting
 
 
 class MovingAverages(nn.Module):
+    """The layer: a linear map, ReLU, and a moving average of each unit."""
+
     def __init__(self, input_size: int, hidden_size: int, slowest: float) -> None:
         super().__init__()
         self.linear = nn.Linear(input_size, hidden_size)
-        # Memories from 1 step to the slowest, evenly on a logarithmic scale: a = exp(-1 / steps) to begin with.
+        # Initial memories from 1 step to the slowest, evenly on a logarithmic scale: a = exp(-1 / steps).
         self.theta = nn.Parameter(torch.logit(torch.exp(-1 / torch.logspace(0, torch.tensor(slowest).log10(), hidden_size))))
 
     def forward(self, x: Tensor, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Inputs [N, T, C] and a state [1, N, H], or zeros, to the states [N, T, H] and the last of them [1, N, H]."""
+        """Returns all states [N, T, H] and the last one [1, N, H] for inputs [N, T, C] and an initial state [1, N, H]."""
         u, a, states = torch.relu(self.linear(x)), torch.sigmoid(self.theta), []
         state = torch.zeros_like(u[:, 0]) if h is None else h[0]
         for u_t in u.unbind(dim=1):
@@ -36,9 +38,9 @@ class MovingAverages(nn.Module):
 
 @dataclass(frozen=True)
 class EWMA(Network):
-    """slowest: the memory of the slowest unit to begin with, in steps."""
+    """Settings of the moving averages."""
 
-    slowest: float = 1000.0
+    slowest: float = setting(1000.0, "Initial memory of the slowest unit in steps.", above=0)
 
     name = "ewma"
 

@@ -1,9 +1,29 @@
-"""Shuffling Recurrent Neural Networks: `SRNN` and `SRNNStack` have the call of `nn.GRU`; `layer.py` has the equations."""
+"""Shuffling Recurrent Neural Networks: `SRNN` and `SRNNStack` are called like `nn.GRU`; layer.py has the equations."""
 
-from srnn.diagnose import diagnose
-from srnn.kernels import shuffle_scan
-from srnn.layer import SRNN, SRNNCell
-from srnn.stack import SRNNStack
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from srnn.diagnosis import diagnose
+    from srnn.kernels import shuffle_scan
+    from srnn.layer import SRNN, SRNNCell
+    from srnn.stack import SRNNStack
 
 __all__ = ["SRNN", "SRNNCell", "SRNNStack", "diagnose", "shuffle_scan"]
 __version__ = "0.1.0"
+_HOMES = {"SRNN": "layer", "SRNNCell": "layer", "SRNNStack": "stack", "diagnose": "diagnosis", "shuffle_scan": "kernels"}
+_MODULES = ("checks", "diagnosis", "errors", "kernels", "layer", "stack", "tracing")
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name, or a module of the library, when it is first used: `srnn --version` need not wait for torch."""
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

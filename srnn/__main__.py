@@ -1,6 +1,6 @@
-"""`python -m srnn` is `srnn`."""
+"""`python -m srnn` is the same as `srnn`."""
 
-from srnn.lab.cli.app import main
+from srnn.lab.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,74 +1,82 @@
-"""Every error raised on purpose: what is wrong, what was expected, what came, what to do.
+"""Every error raised on purpose: what is wrong, what was expected, what was received, what to do.
 
-Each is also the built-in kind that `torch.nn.GRU` raises for the same mistake, so code that caught the one catches the other.
+Each class is also the built-in one that `torch.nn.GRU` raises for the same mistake, so code that caught the one catches the
+other.
 """
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class SRNNError(Exception):
-    """Anything `srnn` refuses to do; a traceback of any other class is a bug of ours."""
+    """Base class of all errors raised on purpose. A traceback of any other class is a bug in `srnn`."""
+
+    exit_code: int = 1  # of the command line; 2 for values that the user can correct
 
 
 # nn.GRU raises ValueError for a wrong rank or dtype of the input, RuntimeError for a wrong size or a wrong hx: these are both.
 class ShapeError(SRNNError, ValueError, RuntimeError):
-    """A tensor whose shape does not fit."""
+    """A tensor has a shape that does not fit."""
 
 
 class DtypeError(SRNNError, ValueError, RuntimeError):
-    """A tensor whose element type does not fit."""
+    """A tensor has an element type that does not fit."""
 
 
 class DeviceError(SRNNError, RuntimeError):
-    """Tensors that live on different devices."""
+    """Tensors are on different devices."""
 
 
 class SettingError(SRNNError, ValueError):
-    """A setting with a value that cannot be."""
+    """A setting, an option or a name has a value that is not allowed."""
+
+    exit_code = 2
 
 
 class SettingTypeError(SRNNError, TypeError):
-    """A setting with a value of the wrong type."""
+    """A setting has a value of the wrong type."""
+
+    exit_code = 2
 
 
 class LengthError(SRNNError, ValueError, RuntimeError):
-    """Sequence lengths below zero or beyond the padded length."""
+    """A sequence length is negative or exceeds the padded length."""
 
 
 class SymbolError(SRNNError, IndexError, RuntimeError):
-    """A symbol that the alphabet does not have."""
+    """A symbol is not in the alphabet."""
 
 
 class BackendError(SRNNError, RuntimeError):
-    """A backend that is not available here."""
+    """A backend is not available on this machine."""
 
 
 class DerivativeError(SRNNError, NotImplementedError):
-    """A derivative that does not exist here."""
+    """A derivative is not implemented."""
 
 
 class TracingError(SRNNError, RuntimeError):
-    """A way to trace or to compile that does not exist here."""
+    """A layer cannot be traced or compiled in this way."""
 
 
 class DataError(SRNNError, OSError):
-    """A data set that is missing, altered or unreadable."""
+    """A data set is missing, altered or unreadable."""
 
 
 class StorageError(SRNNError, OSError):
-    """A folder or a file that cannot be written, or that another process holds."""
+    """A folder or a file cannot be written, or another process holds it."""
 
 
 class InUseError(StorageError):
-    """A run folder that another process works in: with time it may be free."""
+    """Another process works in the run folder. It may be free later."""
 
 
 class RecordError(SRNNError, ValueError):
-    """A record, a checkpoint or a run folder that is damaged, or made with other settings."""
+    """A record, a checkpoint or a run folder is damaged, or was written with other settings."""
 
 
 class DivergedError(SRNNError, ArithmeticError):
-    """A training whose loss is no longer a finite number."""
+    """The loss of a training is no longer a finite number."""
 
 
 class TeamError(SRNNError, RuntimeError):
@@ -76,11 +84,18 @@ class TeamError(SRNNError, RuntimeError):
 
 
 class Interrupted(SRNNError):
-    """A run that was asked to stop, and can go on from where it stands."""
+    """A run was asked to stop. It can be resumed from its checkpoint."""
 
-    exit_code = 130  # what shells expect of a program that was stopped by Ctrl-C; 143 for SIGTERM
+    exit_code = 130  # what shells expect of a program stopped by Ctrl-C; 143 for SIGTERM
 
 
 def one_of(kind: str, name: object, names: Iterable[str]) -> SettingError:
-    """The answer to a wrong name: the list of right ones."""
-    return SettingError(f"no {kind} is called {name!r}; there are {', '.join(names)}")
+    """Returns the error for an unknown name, with the list of known ones and the one that was probably meant."""
+    names = list(names)
+    return SettingError(f"no {kind} is called {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}")
+
+
+def did_you_mean(name: object, names: Iterable[str]) -> str:
+    """Returns a question that ends an error message if one of the names is close to the given one, otherwise nothing."""
+    close = get_close_matches(str(name).lower(), list(names), n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""

@@ -882,35 +882,36 @@ def test_what_is_not_clipped_keeps_its_gradient(tmp_path: Path) -> None:
             {"memory_size": 100, "heads": 3},
             "nru: memory_size must be heads (3) times the square of a whole number; got 100",
         ),
-        ("nru", {"heads": 0}, "nru: heads must be 1 or more; got 0"),
+        ("nru", {"heads": 0}, "nru: heads must be a whole number of at least 1; got 0"),
         *(
-            ("scornn", {"rho": rho}, f"scornn: rho must be a whole number from 0 to 128; got {rho!r}")
-            for rho in (129, "a", 0.5, True)
+            ("scornn", {"rho": rho}, f"scornn: rho must be a whole number of at least 0 or None; got {rho!r}")
+            for rho in (-1, "a", 0.5, True)
         ),
+        ("scornn", {"rho": 129}, "scornn: rho must be a whole number from 0 to hidden_size (128); got 129"),
         ("nru", {"head_scale": math.nan}, "nru: head_scale must be a finite number; got nan"),
-        ("exprnn", {"rebase_every": True}, "rebase_every must be of the kind of 0; got True"),
+        ("exprnn", {"rebase_every": True}, "exprnn: rebase_every must be a whole number of at least 0; got True"),
         (
             "exprnn",
             {"orthogonal_optimizer": {1: 2}},
-            "exprnn: orthogonal_optimizer must be one of rmsprop, adam, adamw, sgd; got {1: 2}",
+            "exprnn: orthogonal_optimizer must be one of rmsprop, adam, adamw, sgd or None; got {1: 2}",
         ),
-        ("eurnn", {"style": "fft", "capacity": 4}, "eurnn: capacity must be left alone with style fft"),
-        ("indrnn", {"growth": 1e9}, "indrnn: growth must be from 1 to a million; got 1000000000.0"),
-        ("lru", {"radii": ("a", "b")}, "lru: radii must be two numbers"),
+        ("eurnn", {"style": "fft", "capacity": 4}, "eurnn: capacity must be left at 2 for style fft"),
+        ("indrnn", {"growth": 1e9}, "indrnn: growth must be a number from 1 to 1000000; got 1000000000.0"),
+        ("lru", {"radii": ("a", "b")}, "lru: radii must be a tuple of numbers; got ('a', 'b')"),
         ("urnn", {"hidden_size": 0}, "urnn: hidden_size must be a whole number of at least 1; got 0"),
-        ("exprnn", {"angles": "cayly"}, "exprnn: angles must be one of henaff, cayley; got 'cayly'"),
-        ("exprnn", {"rebase_every": -1}, "exprnn: rebase_every must be 0 or a number of updates; got -1"),
-        ("indrnn", {"growth": 0.5}, "indrnn: growth must be from 1 to a million; got 0.5"),
+        ("exprnn", {"angles": "cayly"}, "exprnn: angles must be one of henaff, cayley; got 'cayly'. Did you mean 'cayley'?"),
+        ("exprnn", {"rebase_every": -1}, "exprnn: rebase_every must be a whole number of at least 0; got -1"),
+        ("indrnn", {"growth": 0.5}, "indrnn: growth must be a number from 1 to 1000000; got 0.5"),
         ("indrnn", {"layer_norm": "group"}, "indrnn: layer_norm must be one of none, batch, layer; got 'group'"),
-        ("lru", {"radii": (0.5, 1.0)}, "lru: radii must be two numbers, 0 <= least < most < 1"),
-        ("rgd", {"unitary_rate": 0.0}, "rgd: unitary_rate must be positive; got 0.0"),
+        ("lru", {"radii": (0.5, 1.0)}, "lru: radii must be two numbers, 0 <= inner < outer < 1"),
+        ("rgd", {"unitary_rate": 0.0}, "rgd: unitary_rate must be a number above 0; got 0.0"),
         *(
-            (name, {"num_layers": 2}, f"{name}: num_layers must be 1, it has no stack; got 2")
+            (name, {"num_layers": 2}, f"{name}: num_layers must be 1, because this network cannot be stacked; got 2")
             for name in ("urnn", "nru", "rgd")
         ),
         ("scornn", {"orthogonal_optimizer": "lion"}, "scornn: orthogonal_optimizer must be one of rmsprop, adam, adamw, sgd"),
         ("gru", {"capacity": 4}, "neither the task adding nor the network gru has a setting 'capacity'"),
-        ("gru", {"alpha": 1.0}, "alpha must be from 0 to below 1; got 1.0"),
+        ("gru", {"alpha": 1.0}, "alpha must be a number from 0 to below 1; got 1.0"),
         ("gru", {"decay_every": 0}, "decay_every must be a whole number of at least 1; got 0"),
     ],
 )
@@ -982,7 +983,7 @@ def test_networks_learn(name: str, task: str, updates: int, tmp_path: Path) -> N
     sizes: dict[str, Any] = {"length": 50 if task == "adding" else 20, "hidden_size": 64, "batch_size": 32}
     run = make_run(task, name, optimizer="adam", steps=2 * updates, stop_below=None, **sizes, **how)
     training = Training(run, RunFolder(tmp_path / "run"), 1e9, ())
-    goal = 0.08 if task == "adding" else run.task.guesser / 2
+    goal = 0.08 if task == "adding" else run.task.chance / 2
     for _ in range(2 * updates):
         training.make_update()
         recent = training.position.recent[-50:]

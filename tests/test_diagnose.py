@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 import srnn
 from srnn import SRNN, SRNNStack, diagnose, kernels
-from srnn.diagnose import Diagnosis, LayerDiagnosis
+from srnn.diagnosis import Diagnosis, LayerDiagnosis
 from srnn.errors import DtypeError, LengthError, SettingError, SettingTypeError, ShapeError
 
 C, H, N, T, V = 3, 5, 4, 11, 7

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from srnn import kernels
 from srnn.errors import DivergedError, Interrupted, InUseError, RecordError, SettingError, SRNNError, StorageError
+from srnn.lab.cli import eval as evaluation
 from srnn.lab.cli import train as lab
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, load_tensors, save_tensors
@@ -385,7 +386,7 @@ def test_every_update_is_made_with_the_rate_of_the_schedule(network: str, schedu
 def score(folder: Path, split: str | None = None) -> tuple[dict[str, Any], str]:
     """What `srnn eval` finds, and what it says."""
     console = Console(file=io.StringIO(), width=200)
-    found = lab.evaluate_run(folder, split, console)
+    found = evaluation.evaluate_run(folder, split, console)
     return found, console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -399,7 +400,7 @@ def test_eval_takes_validation_data_until_the_run_is_finished_and_then_the_test_
     assert found == {name: entry["evaluation"][name] for name in ("split", "loss", "score")}
     assert found["split"] == "val"
     assert said.startswith("val accuracy ")
-    assert said.endswith(f"(guesser 10.00); weights: {tmp_path / 'checkpoint.safetensors'}\n")
+    assert said.endswith(f"(chance level 10.00); weights: {tmp_path / 'checkpoint.safetensors'}\n")
     record = loop.train(run, tmp_path)
     found, said = score(tmp_path)
     assert found == {"split": "test", "loss": record["result"]["loss"], "score": record["result"]["value"]}
@@ -422,7 +423,7 @@ def test_eval_of_a_run_without_weights_says_why(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"begun/checkpoint\.safetensors is not there"):
         score(tmp_path / "begun")
     loop.train(copy_run(lr=1e30, clip=None, norm=False, optimizer="sgd"), tmp_path / "diverged", checkpoint_every=1000.0)
-    with pytest.raises(RecordError, match="diverged left no weights: the run diverged before its first checkpoint"):
+    with pytest.raises(RecordError, match="diverged has no weights: the run diverged before its first checkpoint"):
         score(tmp_path / "diverged")
 
 

@@ -61,7 +61,7 @@ def test_a_run_that_learns_is_not_diagnosed(tmp_path: Path) -> None:
     assert printed(run, tmp_path) == ""
     entries = RunFolder(tmp_path).read_metrics()
     losses = [loss for entry in entries for loss in entry["losses"]][50:100]
-    assert sum(losses) / len(losses) < 0.9 * run.task.guesser
+    assert sum(losses) / len(losses) < 0.9 * run.task.chance
 
 
 @pytest.mark.usefixtures("digits")
@@ -125,7 +125,7 @@ def test_a_run_is_judged_after_a_tenth_of_its_updates(steps: int, after: int, tm
 
 def test_the_later_half_of_the_losses_is_judged(tmp_path: Path) -> None:
     training = Training(copy_run(), RunFolder(tmp_path), 1000.0, ())
-    chance = training.task.guesser
+    chance = training.task.chance
     training.position.step = 100
     for first, later, stays in ((9.0, 0.91, True), (9.0, 0.89, False), (0.1, 0.91, True)):
         training.position.recent = [first * chance] * 50 + [later * chance] * 50

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from srnn.errors import RecordError, StorageError
 from srnn.lab import report
-from srnn.lab.cli.app import app
+from srnn.lab.cli import app
 from srnn.lab.paper import claims, rules
 from srnn.lab.paper.claims import CLAIMS, verdicts
 from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
@@ -45,7 +45,7 @@ ACCURACY = ("pmnist", "bigpmnist", "randomlabels")
 
 
 def guesser(run: Run) -> float:
-    return run.task.guesser if run.task.name == "copy" else GUESSERS[run.task.name]
+    return run.task.chance if run.task.name == "copy" else GUESSERS[run.task.name]
 
 
 def recorded(
@@ -1083,7 +1083,7 @@ def test_a_run_that_went_astray_and_came_back_has_learned() -> None:
     record["curve"] = {"step": steps, "loss": losses, "cpu_seconds": [25.0 * k for k in range(1, 13)]}
     assert Result(record).value == pytest.approx(0.0027)
     assert Result(record).is_solved
-    assert Result(record).reached(run.task.guesser / 10) == (1188, 300.0)
+    assert Result(record).reached(run.task.chance / 10) == (1188, 300.0)
 
 
 def test_who_knows_little_and_learns_slowly_still_learns() -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from srnn.errors import RecordError
 from srnn.lab import report
-from srnn.lab.cli import train as lab
+from srnn.lab.cli import runs as lab
 from srnn.lab.records import store
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling import scheduler

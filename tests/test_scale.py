@@ -11,7 +11,7 @@ from rich.console import Console
 from srnn.errors import RecordError, TeamError
 from srnn.lab.bench import scale
 from srnn.lab.bench.scale import Cost, Link
-from srnn.lab.cli.app import app
+from srnn.lab.cli import app
 from srnn.lab.records import store
 from srnn.lab.report import plot
 

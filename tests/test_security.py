@@ -1,4 +1,4 @@
-"""What must not be in the sources, and what must not come through from files that others wrote."""
+"""What must not be in the sources, and what files from others must not be able to do."""
 
 import ast
 import hashlib
@@ -24,7 +24,7 @@ from srnn.lab.training.recipes import from_dict, make_run, trust
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "srnn").rglob("*.py"))
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
-# One place may: a user's own file, which is named on the command line and run as the program it is.
+# The only exception: a Python file that the user names on the command line is executed.
 ALLOWED = {("recipes.py", "exec"), ("recipes.py", "compile")}
 
 
@@ -35,7 +35,7 @@ def name_of(call: ast.expr) -> str:
 
 
 def forbidden(source: str, file: str = "x.py") -> list[str]:
-    """The calls and imports of a source that must not be there."""
+    """Returns the forbidden calls and imports of a source."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -78,7 +78,7 @@ def test_nothing_forbidden_is_in_the_sources(path: Path) -> None:
         "numpy.load(path)",
     ],
 )
-def test_what_is_forbidden_would_be_found(source: str) -> None:
+def test_forbidden_calls_are_found(source: str) -> None:
     assert forbidden(source)
     assert not forbidden("torch.load(path, weights_only=True); ast.literal_eval(x); subprocess.run(['git', name])")
 
@@ -102,21 +102,21 @@ def test_the_report_escapes_what_comes_from_records(tmp_path: Path) -> None:
 
 
 def test_a_record_cannot_bring_code_with_it(tmp_path: Path) -> None:
-    """A path in a record is that of a user's own file: it is run only when the user names it too, and it has not changed."""
+    """A Python file that a record names is executed only if the user names it too and it has not changed."""
     mark = tmp_path / "ran"
     program = tmp_path / "evil.py"
     program.write_text(f"open({str(mark)!r}, 'w')")
     plain = make_run("copy", "srnn").as_dict()
     plain["task"] = {"name": "evil", "path": str(program), "sha256": hashlib.sha256(program.read_bytes()).hexdigest()}
-    with pytest.raises(SRNNError, match=r"a program; if that is yours, say so: --trust .*evil\.py"):
+    with pytest.raises(SRNNError, match=r"the run uses the Python file .*evil\.py; if you trust it, add --trust .*evil\.py"):
         from_dict(plain)
     trust([program])
-    with pytest.raises(SRNNError, match="is no longer the file that the run was begun with"):
+    with pytest.raises(SRNNError, match="has changed since the run was started"):
         from_dict(plain | {"task": plain["task"] | {"sha256": "0" * 64}})
     assert not mark.exists()
 
 
-def test_a_folder_that_somebody_sent_runs_nothing(tmp_path: Path) -> None:
+def test_a_run_folder_from_somebody_else_executes_nothing(tmp_path: Path) -> None:
     mark, program = tmp_path / "ran", tmp_path / "evil.py"
     program.write_text((ROOT / "examples" / "parity.py").read_text() + f"\nopen({str(mark)!r}, 'w').close()\n")
     train(make_run(str(program), "srnn", steps=1), tmp_path / "run")
@@ -126,7 +126,7 @@ def test_a_folder_that_somebody_sent_runs_nothing(tmp_path: Path) -> None:
         refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert refused.returncode == 1
         assert refused.stderr.count("\n") == 1
-        assert "if that is yours, say so: --trust" in refused.stderr
+        assert "if you trust it, add --trust" in refused.stderr
         assert not mark.exists()
         trusted = subprocess.run([*command, "--trust", "evil.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert trusted.returncode == 0, trusted.stderr

@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from srnn.errors import SettingError
-from srnn.lab.cli import app as cli
+from srnn.lab import cli
 from srnn.lab.scheduling import sweep
 from srnn.lab.training.recipes import make_run
 
@@ -84,9 +84,9 @@ def test_the_command_line_takes_grids(tmp_path: Path, monkeypatch: pytest.Monkey
     seen: dict[str, object] = {}
     monkeypatch.setattr(sweep, "sweep", lambda runs, console, **how: seen.update(runs=runs, **how) or [])
     words = ["sweep", "copy", "--grid", "hidden_size=8,16", "--set", "length=5", "--jobs", "3", "--ray"]
-    done = CliRunner().invoke(cli.app, cli._words(words))
+    done = CliRunner().invoke(cli.app, cli._arguments(words))
     assert done.exit_code == 0, done.output
     assert (seen["jobs"], seen["ray"]) == (3, "local")
     assert {run.network.hidden_size for run in seen["runs"].values()} == {8, 16}  # type: ignore[attr-defined]
-    assert cli._words(["--ray", "1.2.3.4:6379", "--jobs", "2"]) == ["--ray", "1.2.3.4:6379", "--jobs", "2"]
-    assert cli._words(["--ray", "--jobs", "2"]) == ["--ray", "local", "--jobs", "2"]
+    assert cli._arguments(["--ray", "1.2.3.4:6379", "--jobs", "2"]) == ["--ray", "1.2.3.4:6379", "--jobs", "2"]
+    assert cli._arguments(["--ray", "--jobs", "2"]) == ["--ray", "local", "--jobs", "2"]

@@ -1,4 +1,4 @@
-"""Tasks: an oracle solves each, a guesser scores its line, and data are a function of seed and update alone."""
+"""Tasks: an oracle solves each, an answer without memory scores chance level, data depend on seed and update only."""
 
 import math
 import os
@@ -135,13 +135,13 @@ def pair_scores() -> Tensor:
     return torch.tensor(counts).log()
 
 
-def test_a_guesser_scores_its_line(task: Task) -> None:
+def test_an_answer_without_memory_scores_chance_level(task: Task) -> None:
     found = list(task.batches(task.reports, 7)) if task.reports else [task.batch(k, 500, 1) for k in range(20)]
     weights = [task.weight(batch) for batch in found]
     score = sum(w * task.score(guess(task, b), b).item() for w, b in zip(weights, found, strict=True)) / sum(weights)
     # Adding: 4 deviations of the mean of 10,000 squared errors, whose variance is 1/15 - 1/36; the others are exact.
-    error = 4 * math.sqrt(7 / 180 / 10_000) if isinstance(task, Adding) else 1e-5 * task.guesser
-    assert score == pytest.approx(task.guesser, abs=error)
+    error = 4 * math.sqrt(7 / 180 / 10_000) if isinstance(task, Adding) else 1e-5 * task.chance
+    assert score == pytest.approx(task.chance, abs=error)
 
 
 def test_a_batch_is_a_function_of_update_size_and_seed(task: Task) -> None:
@@ -198,13 +198,19 @@ def test_neighbouring_numbers_give_seeds_far_apart() -> None:
 
 
 BAD = [
-    (Copy, {"length": 0}, "got length 0"),
-    (Adding, {"length": 1}, "at least 2; got 1"),
-    *((RandomLabels, {"crop": crop}, f"1 to 28; got {crop}") for crop in (0, 29)),
-    *((RandomLabels, {"samples": samples}, f"1 to 60000; got {samples}") for samples in (0, 60_001)),
-    (Speech, {"direction": "forward"}, "'forward'; there are predict, echo"),
-    *((Text, {"length": length}, f"text: length must be at least 1; got {length}") for length in (0, -5)),
-    (BigPMNIST, {"pixels": "grey"}, "'grey'; there are raw, wrapped"),
+    (Copy, {"length": 0}, "copy: length must be a whole number of at least 1; got 0"),
+    (Adding, {"length": 1}, "adding: length must be a whole number of at least 2; got 1"),
+    *(
+        (RandomLabels, {"crop": crop}, f"randomlabels: crop must be a whole number from 1 to 28; got {crop}")
+        for crop in (0, 29)
+    ),
+    *(
+        (RandomLabels, {"samples": samples}, f"randomlabels: samples must be a whole number from 1 to 60000; got {samples}")
+        for samples in (0, 60_001)
+    ),
+    (Speech, {"direction": "forward"}, "speech: direction must be one of predict, echo; got 'forward'"),
+    *((Text, {"length": length}, f"text: length must be a whole number of at least 1; got {length}") for length in (0, -5)),
+    (BigPMNIST, {"pixels": "grey"}, "bigpmnist: pixels must be one of raw, wrapped; got 'grey'"),
 ]
 
 
@@ -369,7 +375,7 @@ def test_scaled_targets_are_scored_in_decibels(direction: str) -> None:
     for measure in ("loss", "score"):
         expected = getattr(plain, measure)(13 * output - 35, batch)
         torch.testing.assert_close(getattr(scaled, measure)(output, batch), expected)
-    assert (scaled.lines, scaled.guesser) == (plain.lines, plain.guesser)
+    assert (scaled.lines, scaled.chance) == (plain.lines, plain.chance)
 
 
 @pytest.mark.parametrize("direction", ["predict", "echo"])
@@ -405,7 +411,7 @@ def test_real_speech_is_worse_guessed_by_repeating_than_by_a_linear_map(
 ) -> None:
     monkeypatch.setenv("SRNN_CACHE", str(tmp_path))
     task = Speech(corpus="timit-sample")
-    assert task.lines["linear"] < task.guesser < 100
+    assert task.lines["linear"] < task.chance < 100
 
 
 # --- text ---
@@ -471,7 +477,7 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, content: bytes |
     path = tmp_path / "bad.txt"
     if content is not None:
         path.write_bytes(content)
-    for ask in (lambda task: task.symbols, lambda task: task.guesser, lambda task: task.batch(0, 1, 1)):
+    for ask in (lambda task: task.symbols, lambda task: task.chance, lambda task: task.batch(0, 1, 1)):
         with pytest.raises(DataError, match=rf"bad\.txt {said}") as caught:
             ask(Text(str(path), length=16))
         assert "\n" not in str(caught.value)

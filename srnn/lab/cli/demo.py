@@ -1,51 +1,79 @@
-"""Three problems of the paper, solved before the reader's eyes, and what came out beside what the paper says."""
+"""`srnn demo`: three tasks of the paper, learned while you watch."""
 
 import math
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
+import typer
 from rich.console import Console
-from rich.table import Table
 
 from srnn.errors import DataError
-from srnn.lab import data, report
-from srnn.lab.cli import train as lab
-from srnn.lab.paper.plan import Point
-from srnn.lab.records.folder import RUNS, RunFolder
-from srnn.lab.training.progress import number
-from srnn.lab.training.recipes import make_run
-from srnn.lab.training.run import Run
+from srnn.lab.cli import train as training
+from srnn.lab.cli.options import Data, look_in
+from srnn.lab.terminal import print_table
 
-FOLDER = RUNS / "demo"
+if TYPE_CHECKING:
+    from srnn.lab.paper.plan import Point
+    from srnn.lab.training.run import Run
+
+FOLDER = Path("runs/demo")
 ABOUT = {
-    "copy": "Copying memory: ten symbols, a delay of {length} steps, then recite them. Without memory the loss stays at the "
-    "guesser's line, {guesser}. Look for the loss: it falls below a tenth of that.",
-    "adding": "Adding: {length} numbers come one by one, two of them marked; then say the sum of these two. To answer 1, "
-    "whatever came, has a mean squared error of {guesser}. Look for the loss: it falls once the network remembers.",
-    "pmnist": "Permuted MNIST: a digit, pixel by pixel in an order that is random but always the same: 784 steps. Two "
-    "passes over the 50,000 images; the paper makes 60. Look for the accuracy on images that are not trained on.",
+    "copy": "Copying memory: recite ten symbols after a delay of {length} steps. Without memory the loss stays at {chance}. "
+    "Watch the loss: it drops below a tenth of that.",
+    "adding": "Adding: add the two marked numbers of {length} that come one by one. An answer without memory has a mean "
+    "squared error of {chance}. Watch the loss: it drops once the network remembers.",
+    "pmnist": "Permuted MNIST: classify a digit from its 784 pixels, one per step, in a fixed random order. This makes two "
+    "passes over the 50,000 images, the paper 60. Watch the accuracy on validation images.",
 }
 LEAD = (
-    "Made by srnn demo from the runs that you have just seen. The claims of the paper ask for more runs than these: srnn "
-    "report makes the page with a verdict on each of them, from the records in results/."
+    "Made by srnn demo from the runs you have just seen. The claims of the paper need more runs than these: srnn report writes "
+    "the page with a verdict on each claim, from the records in results/."
 )
-# What the paper says: Figures 2 and 3, and Table 2 after 60 epochs.
-PAPER = {"copy": "solved, 100 to 2000", "adding": "solved, 100 to 1500", "pmnist": "96.43 %, 60 epochs"}
+PAPER = {
+    "copy": "solved, 100 to 2000",
+    "adding": "solved, 100 to 1500",
+    "pmnist": "96.43 %, 60 epochs",
+}  # Figures 2, 3, Table 2
 
 
-def runs(minutes: float | None = None, seed: int = 1234) -> list[Run]:
-    """The settings of the paper, but for adding: our recipe needs a tenth of the updates. All end once the point is made."""
+def demo(
+    minutes: Annotated[float | None, typer.Option(help="Minutes for each of the three tasks at most.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of initial weights and data.")] = 1234,
+    data: Data = None,
+) -> None:
+    """Watch an SRNN learn three tasks of the paper in two or three minutes.
+
+    The tasks are copying, adding and permuted MNIST, which is downloaded if it is missing. Stop at any time with Ctrl-C: the
+    same command resumes.
+
+    [dim]srnn demo
+    srnn demo --seed 3[/dim]
+    """
+    look_in(data)
+    run(Console(), minutes=minutes, seed=seed)
+
+
+def runs(minutes: float | None = None, seed: int = 1234) -> "list[Run]":
+    """Returns the runs: settings of the paper, tuned ones for adding, which needs a tenth of the updates then."""
+    import torch
+
+    from srnn.lab.training.recipes import make_run
+
     how: dict[str, Any] = {"seed": seed, "minutes": minutes, "threads": torch.get_num_threads()}
     return [
         make_run("copy", "srnn", length=500, steps=6000, stop_below=0.1 * 10 * math.log(8) / 520, **how),
-        make_run("adding", "srnn", "ours", length=200, steps=12_000, stop_below=0.01, **how),
+        make_run("adding", "srnn", "tuned", length=200, steps=12_000, stop_below=0.01, **how),
         make_run("pmnist", "srnn", epochs=2, **how),
     ]
 
 
 def run(console: Console, *, minutes: float | None, seed: int) -> None:
-    """Runs all three, shows each as it goes, ends with a table. What was stopped goes on; what is finished begins anew."""
+    """Runs all three, then shows a table and writes a page. Unfinished runs are resumed, unless all are finished."""
+    from srnn.lab import report
+    from srnn.lab.records.folder import RunFolder
+    from srnn.lab.training.progress import number
+
     chosen = [each for each in runs(minutes, seed) if each.task.name != "pmnist" or _mnist_is_there(console)]
     places = [RunFolder(FOLDER / each.id) for each in chosen]
     if all(place.record.exists() for place in places):
@@ -54,17 +82,21 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
                 place.begin_anew()
     done = []
     for each in chosen:
-        words = {"length": getattr(each.task, "length", ""), "guesser": number(each.task.guesser)}
+        words = {"length": getattr(each.task, "length", ""), "chance": number(each.task.chance)}
         console.print(f"\n[bold]{ABOUT[each.task.name].format(**words).replace(':', ':[/bold]', 1)}", highlight=False)
-        done.append(lab.train_run(each, FOLDER / each.id, console, into=FOLDER))
+        done.append(training.train_run(each, FOLDER / each.id, console, into=FOLDER))
     console.print()
-    console.print(_table(done, ascii_only=console.options.ascii_only))
+    headings = ("task", "loss", "here", "chance", "the paper", "updates", "seconds")
+    rows = [_row(record, ascii_only=console.options.ascii_only) for record in done]
+    print_table(console, headings, rows, title="Results")
     page = report.make(FOLDER, FOLDER / "report", console, lead=LEAD, points=_points(chosen), is_experiment=False)
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _points(chosen: list[Run]) -> dict[str, list[Point]]:
-    """The runs as points of exhibits, so that a report can show them beside the paper's numbers."""
+def _points(chosen: "list[Run]") -> "dict[str, list[Point]]":
+    """Returns the runs as points of exhibits, so that a report can show them with the paper's numbers."""
+    from srnn.lab.paper.plan import Point
+
     places: dict[str, tuple[str, str, Any]] = {
         "copy": ("copy", "srnn", 500),
         "adding": ("adding", "srnn, our recipe", 200),
@@ -78,6 +110,8 @@ def _points(chosen: list[Run]) -> dict[str, list[Point]]:
 
 
 def _mnist_is_there(console: Console) -> bool:
+    from srnn.lab import data
+
     try:
         data.fetch("mnist", None, console)
     except DataError as error:
@@ -86,21 +120,18 @@ def _mnist_is_there(console: Console) -> bool:
     return True
 
 
-def _table(done: list[dict[str, Any]], *, ascii_only: bool) -> Table:
-    table = Table(title="What came out", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for heading in ("task", "loss", "here", "guesser", "the paper", "updates", "seconds"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "loss")
-    for record in done:
-        name, result = record["run"]["task"]["name"], record["result"]
-        here = f"{result['value']:.2f} %" if result else f"{number(record['training']['final'])}"
-        guesser = f"{record['guesser']:.0f} %" if result else number(record["guesser"])
-        line = sparkline(record["curve"]["loss"], ascii_only=ascii_only)
-        table.add_row(name, line, here, guesser, PAPER[name], str(record["updates"]), f"{record['seconds']:.0f}")
-    return table
+def _row(record: dict[str, Any], *, ascii_only: bool) -> tuple[str, ...]:
+    from srnn.lab.training.progress import number
+
+    name, result = record["run"]["task"]["name"], record["result"]
+    here = f"{result['value']:.2f} %" if result else f"{number(record['training']['final'])}"
+    chance = f"{record['guesser']:.0f} %" if result else number(record["guesser"])
+    line = sparkline(record["curve"]["loss"], ascii_only=ascii_only)
+    return name, line, here, chance, PAPER[name], str(record["updates"]), f"{record['seconds']:.0f}"
 
 
 def sparkline(losses: list[float], *, ascii_only: bool, columns: int = 12) -> str:
-    """The losses as a row of bars, their height logarithmic."""
+    """Returns the losses as a row of bars of logarithmic height."""
     bars = "_.-=+*#" if ascii_only else "▁▂▃▄▅▆▇█"
     edges = [len(losses) * column // columns for column in range(columns + 1)]
     heights = [math.log(sum(losses[i:j]) / (j - i)) for i, j in pairwise(edges) if i < j]

@@ -1,29 +1,55 @@
-"""`srnn info`: what a network is, what can be set, and how many parameters it has, stored and free."""
+"""`srnn info`: what a network is, its settings, and how many parameters it has, stored and free."""
 
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
-from rich.table import Table
 
 from srnn.errors import SettingError
-from srnn.lab.networks import NETWORKS
-from srnn.lab.training import loop, recipes
-from srnn.lab.training.run import Run
+from srnn.lab.cli.options import Json, network_names, task_names
+from srnn.lab.settings import rules
+from srnn.lab.terminal import print_table
+
+if TYPE_CHECKING:
+    from srnn.lab.training.run import Run
 
 HEADINGS = ("network", "", "parameters", "free", "layer alone", "counted by the authors")
 ABOUT = (
-    "Parameters: all numbers that are stored and trained, embedding and read-out included. Free: degrees of freedom, fewer "
-    "where numbers are bound by a constraint. Counted by the authors: what the code of the SRNN paper's authors prints on "
-    "adding with 128 units (those of its Table 4 among them); it has a scalar in SRNN that nothing uses, and an unused map in "
-    "uRNN."
+    "Parameters: all numbers that are stored and trained, including embedding and read-out. Free: degrees of freedom, fewer if "
+    "the numbers obey a constraint. Counted by the authors: what the code of the SRNN paper's authors prints on adding with "
+    "128 units, as in its Table 4. It includes an unused scalar in SRNN and an unused map in uRNN."
 )
 
 
-def counts(run: Run) -> list[dict[str, Any]]:
-    """For each variant of a run's network: stored and free parameters of the whole model, stored ones of the layer."""
+def info(
+    model: Annotated[
+        str | None, typer.Argument(help="Network, or your own Python file, by default all.", autocompletion=network_names)
+    ] = None,
+    task: Annotated[str, typer.Option(help="Task to train on.", autocompletion=task_names)] = "adding",
+    hidden_size: Annotated[int, typer.Option(min=1, help="Units of the network.")] = 128,
+    as_json: Json = False,
+) -> None:
+    """Describe a network: its equation, its settings, its number of parameters.
+
+    [dim]srnn info
+    srnn info eurnn
+    srnn info lru --task copy --hidden-size 64[/dim]
+    """
+    found = examine(model, task, hidden_size)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        show(found, Console())
+
+
+def counts(run: "Run") -> list[dict[str, Any]]:
+    """Returns, for each variant of a run's network, stored and free parameters of the model and stored ones of the layer."""
+    from srnn.lab.training import loop
+
     task, network, found = run.task, run.network, []
     for label, variant in network.variants().items():
         model = loop.make_model(replace(run, network=variant))
@@ -43,7 +69,10 @@ def counts(run: Run) -> list[dict[str, Any]]:
 
 
 def examine(name: str | None, task: str, hidden_size: int) -> dict[str, Any]:
-    """Of one network, or of all of them: counts; of one also its settings and what its file says."""
+    """Returns the counts of one network or of all, and of one network also its settings, recipes and documentation."""
+    from srnn.lab.networks import NETWORKS
+    from srnn.lab.training import recipes
+
     found: dict[str, Any] = {"task": task, "counts": [], "left_out": {}}
     for each in sorted(NETWORKS) if name is None else [name]:
         try:
@@ -57,33 +86,31 @@ def examine(name: str | None, task: str, hidden_size: int) -> dict[str, Any]:
     if name is not None:
         kind, network = type(run.network), run.network
         found["about"] = (sys.modules[kind.__module__].__doc__ or "").strip()
-        found["meaning"] = (kind.__doc__ or "").strip()
         found["settings"] = {field.name: getattr(network, field.name) for field in fields(kind)}
-        found["recipes"] = {recipe: {key: dict(value) for key, value in said.items()} for recipe, said in kind.recipes.items()}
+        found["help"] = {rule.name: rule.help for rule in rules(kind).values()}
+        found["recipes"] = {
+            recipes.SHOWN[key]: {task: dict(each) for task, each in said.items()} for key, said in kind.recipes.items()
+        }
     return found
 
 
 def show(found: Mapping[str, Any], console: Console) -> None:
+    """Prints what `examine` found."""
     if "about" in found:
         console.print(found["about"], markup=False, highlight=False, soft_wrap=True)
-        console.print(
-            "\nsettings of srnn train (--set NAME=VALUE where there is no option), and their defaults:", highlight=False
-        )
-        for name, value in found["settings"].items():
-            console.print(f"  {name} = {value!r}", markup=False, highlight=False)
-        console.print(f"\n{found['meaning']}", markup=False, highlight=False, soft_wrap=True)
+        console.print()
+        settings = [(name, repr(value), found["help"][name]) for name, value in found["settings"].items()]
+        print_table(console, ("setting", "value", "meaning"), settings)
+        console.print("Each setting is an option of srnn train, such as --hidden-size.\n", highlight=False)
         for recipe, by_task in found["recipes"].items():
             for task, settings in by_task.items():
                 said = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
                 console.print(f"recipe {recipe}, {task or 'every task'}: {said}", markup=False, highlight=False, soft_wrap=True)
         console.print()
-    table = Table(box=None, padding=(0, 2, 0, 0), title=f"on {found['task']}", title_justify="left", caption=ABOUT)
-    table.caption_justify = "left"
-    for number, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="left" if number < 2 else "right")
+    rows = []
     for row in found["counts"]:
         numbers = (row["parameters"], row["free"], row["layer"], row["authors"])
-        table.add_row(row["network"], row["variant"], *("" if value is None else f"{value:,}" for value in numbers))
-    console.print(table, highlight=False)
+        rows.append((row["network"], row["variant"], *("" if value is None else f"{value:,}" for value in numbers)))
+    print_table(console, HEADINGS, rows, right=HEADINGS[2:], title=f"on {found['task']}", note=ABOUT)
     for reason in found["left_out"].values():
         console.print(f"left out: {reason}", markup=False, highlight=False, soft_wrap=True)

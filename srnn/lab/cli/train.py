@@ -1,166 +1,181 @@
-"""The commands train, eval and runs: from a user's words to a run, and from a run to words."""
+"""`srnn train`: one run, new or resumed. Its options for settings are made from the fields of runs, tasks and networks."""
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
+import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typer.core import TyperCommand
 
-from srnn.errors import DivergedError, RecordError, SettingError, one_of
-from srnn.lab.records import store
-from srnn.lab.records.folder import RUNS, RunFolder, load_tensors
-from srnn.lab.report import runs as results
-from srnn.lab.tasks.task import Batch
-from srnn.lab.training import distributed, progress, recipes
-from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, make_model, read_run, train
-from srnn.lab.training.progress import number
-from srnn.lab.training.run import LIMITS, Run
+from srnn.errors import DivergedError, SettingError
+from srnn.lab.cli.options import FILES, Model, Recipe, Set, Trust, look_in, setting_options, settings_given, task_names
+from srnn.lab.settings import rules
+
+if TYPE_CHECKING:
+    from srnn.lab.training.run import Run
+
+RECORDS = Path("runs/records")
 
 
-def look_in(data: Path | None) -> None:
-    """Data sets are looked for in this folder before all others, here and in processes begun from here."""
-    if data is not None:
-        if not data.is_dir():
-            raise SettingError(f"--data {data}: there is no such folder")
-        os.environ["SRNN_DATA"] = os.pathsep.join([str(data), *filter(None, [os.environ.get("SRNN_DATA")])])
+class TrainCommand(TyperCommand):
+    """The command with an option for each setting. They are added when they are needed, because finding them imports torch."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*setting_options(names_only=ctx.resilient_parsing), *super().get_params(ctx)]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command with the settings that were given as `ctx.obj`, not as arguments of the function."""
+        given = {option.name: ctx.params.pop(option.name) for option in setting_options(names_only=False)}
+        ctx.obj = {name: value for name, value in given.items() if value is not None}
+        return super().invoke(ctx)
 
 
-def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, Any], resume: Path | None) -> Run:
-    """The run that is asked for: a new one by its settings, or one that stands in a folder, perhaps with another end."""
+def train(
+    context: typer.Context,
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            help="copy, adding, pmnist, bigpmnist, randomlabels, speech, text, or your own Python file.",
+            autocompletion=task_names,
+        ),
+    ] = None,
+    model: Model = "srnn",
+    recipe: Recipe = "paper",
+    resume: Annotated[Path | None, typer.Option(help="Run folder to resume. You can change only when it ends.")] = None,
+    trust: Trust = None,
+    setting: Set = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of data sets, searched before those of $SRNN_DATA.", rich_help_panel=FILES)
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder.", show_default="runs/ID", rich_help_panel=FILES)] = None,
+    results: Annotated[
+        Path, typer.Option(help="Folder of TASK.jsonl, which collects the records.", rich_help_panel=FILES)
+    ] = RECORDS,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=FILES)] = 30.0,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also write the curve for TensorBoard.", rich_help_panel=FILES)
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.", rich_help_panel=FILES)] = False,
+) -> None:
+    """Train a network on a task. Settings you omit default to the paper's.
+
+    Stop a run at any time with Ctrl-C: the same command resumes it. A run has a folder, and when it is finished a record.
+
+    [dim]srnn train copy --length 500
+    srnn train pmnist --recipe tuned --seed 1
+    srnn train speech --model gru --direction echo --hidden-size 256 --minutes 10
+    srnn train ./mytask.py --set length=100
+    srnn train --resume runs/copy-srnn-1f0c33a9 --steps 40000[/dim]
+    """
+    from srnn.lab.records.folder import RUNS
+    from srnn.lab.tasks import TASKS
+    from srnn.lab.training import recipes
+    from srnn.lab.training.run import Run
+
+    look_in(data)
+    recipes.trust(trust or [])
+    if not checkpoint_every >= 0:  # nan is not below 0 either
+        raise SettingError(f"--checkpoint-every must be a number of seconds; got {checkpoint_every}")
+    if task is None and resume is None:
+        raise typer.BadParameter(f"give one of {', '.join(sorted(TASKS))}, a Python file, or --resume", param_hint="TASK")
+    if resume is not None:
+        for name in ("model", "recipe", "out"):
+            if getattr(context.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT":
+                raise SettingError(f"--{name} cannot be combined with --resume")
+    known = rules(Run) if task is None or resume is not None else recipes.setting_rules(task, model)
+    run = choose_run(task, model, recipe, settings_given(setting or [], known, context.obj), resume)
+    train_run(
+        run,
+        resume or out or RUNS / run.id,
+        Console(quiet=quiet),
+        into=results,
+        checkpoint_every=checkpoint_every,
+        tensorboard=tensorboard,
+        quiet=quiet,
+    )
+
+
+def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, Any], resume: Path | None) -> "Run":
+    """Returns the run that is asked for: a new one, or the one of a folder, possibly with another end."""
+    from srnn.lab.training import distributed, recipes
+    from srnn.lab.training.loop import read_run
+    from srnn.lab.training.run import LIMITS
+
     if resume is None:
         assert task is not None
         return recipes.make_run(task, model, recipe, **{"threads": distributed.default_threads(), **given})
     if task is not None or given.keys() - set(LIMITS):
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in given.keys() - set(LIMITS)) or "a task"
         allowed = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
-        raise SettingError(
-            f"a run goes on with the settings it began with; besides {allowed}, --resume takes none; got {wrong}"
-        )
+        raise SettingError(f"a resumed run keeps its settings: with --resume give only {allowed}; got {wrong}")
     return read_run(resume).with_limits(**given)
 
 
 def train_run(
-    run: Run,
+    run: "Run",
     path: Path,
     console: Console,
     *,
-    into: Path = RUNS / "records",
+    into: Path = RECORDS,
     checkpoint_every: float = 30.0,
     tensorboard: bool = False,
     quiet: bool = False,
 ) -> dict[str, Any]:
-    """Trains, shows it, and puts the record with the others of its task. With torchrun the first process does all that."""
+    """Trains a run, shows its progress, and adds its record to those of its task. Under torchrun only rank 0 writes and prints.
+
+    Args:
+        run: What to train.
+        path: Run folder.
+        console: Where to print.
+        into: Folder of the records.
+        checkpoint_every: Seconds between checkpoints.
+        tensorboard: True to write the curve for TensorBoard too.
+        quiet: True to show no progress.
+
+    Returns:
+        The record.
+
+    Raises:
+        DivergedError: The loss became infinite or not a number. The record is written nevertheless.
+    """
+    from srnn.lab.records import store
+    from srnn.lab.training import distributed, loop, progress
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     with distributed.joined(run.device) as team:
         if not team.is_first:
-            return train(run, path, team=team)
-        _say(console, progress.describe(run.as_dict()))
-        _say(console, f"run folder: {path}" + (f", {team.size} processes" if team.size > 1 else ""))
+            return loop.train(run, path, team=team)
+        say(progress.describe(run.as_dict()))
+        say(f"run folder: {path}" + (f", {team.size} processes" if team.size > 1 else ""))
         collected = into / f"{run.task.name}.jsonl"
         shown = progress.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
-        record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
+        record = loop.train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
         store.collect(collected, record)
         if record["status"] == "diverged":
             raise DivergedError(f"{summary(record, path)}; record: {collected}")
-        _say(console, summary(record, path))
-        _say(console, f"record: {collected}")
+        say(summary(record, path))
+        say(f"record: {collected}")
         return record
 
 
 def summary(record: Mapping[str, Any], path: Path) -> str:
-    """How a run ended, in words."""
-    steps, ended = (
-        record["updates"],
-        f"{record['updates']} updates in {record['seconds']:.0f} s (ended by {record['ended_by']})",
-    )
+    """Returns a line about how a run ended."""
+    from srnn.lab.records.folder import RunFolder
+    from srnn.lab.training.progress import number
+
+    updates = record["updates"]
     if record["status"] == "diverged":
         kept = "the last checkpoint before it is kept" if RunFolder(path).checkpoint.exists() else "there was no checkpoint yet"
-        return f"diverged after update {steps}: {record['ended_by']}; {kept}"
-    guesser, training = f"guesser {number(record['guesser'])}", record["training"]
+        return f"diverged after update {updates}: {record['ended_by']}; {kept}"
+    ended = f"{updates} updates in {record['seconds']:.0f} s (ended by {record['ended_by']})"
+    chance, training = f"chance level {number(record['guesser'])}", record["training"]
     if (result := record["result"]) is not None:
         ceiling = "" if record["ceiling"] is None else f", ceiling {number(record['ceiling'])}"
         lines = "".join(f", {name} {number(value)}" for name, value in (record["lines"] or {}).items())
         score = f"{result['split']} {result['metric']} {number(result['value'])} with the weights of update {result['at']}"
-        return f"{score} ({guesser}{ceiling}{lines}); {ended}"
+        return f"{score} ({chance}{ceiling}{lines}); {ended}"
     means = f"mean loss of {training['window']} updates: lowest {number(training['lowest'])}, final {number(training['final'])}"
-    return f"{means} ({guesser}); {ended}"
-
-
-def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, Any]:
-    """Scores the weights that a finished run left, or those of its last checkpoint; until the end not on the test data."""
-    run, place = read_run(path), RunFolder(path)
-    task, finished = run.task, place.model.exists()
-    if split is not None and split not in task.splits:
-        raise (
-            one_of("split", split, task.splits)
-            if task.splits
-            else SettingError(f"{task.name} has no splits; leave out --split")
-        )
-    torch.set_num_threads(run.threads)
-    source = place.model if finished else place.checkpoint
-    if not source.exists() and place.record.exists():
-        raise RecordError(f"{path} left no weights: the run diverged before its first checkpoint")
-    tensors = {name.removeprefix("" if finished else "model."): tensor for name, tensor in load_tensors(source)[0].items()}
-    model = make_model(run)
-    try:
-        model.load_state_dict({name: tensors[name] for name in model.state_dict()})
-    except (KeyError, RuntimeError) as error:
-        raise RecordError(f"{source} does not fit the run's network: {' '.join(str(error).split())}") from None
-    split = split or (task.reports if finished or task.selects is None else task.selects)
-    if split is None:  # data that never repeat: a hundred batches of a seed that training has not used
-        batches: Iterator[Batch] = (task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
-    else:
-        batches = task.batches(split, EVALUATION_SEQUENCES)
-    found = {"split": split or "fresh", **evaluate(model, task, batches)}
-    text = f"{found['split']} {task.metric} {number(found['score'])}, loss {number(found['loss'])}"
-    _say(console, f"{text} (guesser {number(task.guesser)}); weights: {source}")
-    return found
-
-
-def list_runs(folder: Path, console: Console, readme: Path | None = None) -> list[dict[str, Any]]:
-    """A table of the runs below a folder, what, how far, and how well; or of the records in it."""
-    if not folder.is_dir():
-        raise RecordError(f"there is no folder {folder}; begin a run with: srnn train copy")
-    if (folder / "run.json").exists():
-        raise RecordError(f"{folder} is itself a run folder; give the folder that holds it")
-    if readme is not None or any(folder.glob("*.jsonl")):
-        collected = results.read(folder)
-        console.print(results.table(collected, console.width))
-        if readme is not None:
-            store.replace(readme, store.filled(readme, "results", results.markdown(collected)))
-        return collected
-    found = [_examine(path.parent) for path in sorted(folder.glob("*/run.json"))]
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("folder", "settings", "seed", "state", "updates", "score", "guesser"):
-        table.add_column(heading, overflow="fold")
-    for row in found:
-        table.add_row(*(Text(str(row[str(column.header)])) for column in table.columns))
-    console.print(table if found else f"no runs in {folder}; begin one with: srnn train copy", highlight=False)
-    return found
-
-
-def _examine(path: Path) -> dict[str, Any]:
-    """How a run stands, from its files alone: nothing of a user's own task or network is run for it."""
-    place = RunFolder(path)
-    row: dict[str, Any] = {"folder": path.name, "settings": "", "seed": "", "updates": "", "score": "", "guesser": ""}
-    try:
-        run = store.read(place.run)["run"]
-        row |= {"settings": ", ".join(results.brief(run)), "seed": run["seed"]}
-        if not place.record.exists():
-            step = load_tensors(place.checkpoint)[1]["position"]["step"] if place.checkpoint.exists() else 0
-            return row | {"state": "can go on", "updates": step}
-        record = store.read(place.record)
-        score = record["result"]["value"] if record["result"] else (record["training"] or {}).get("lowest")
-        shown = {"score": "" if score is None else number(score), "guesser": number(record["guesser"])}
-        return row | {"state": record["status"], "updates": record["updates"], **shown}
-    except RecordError as error:
-        return row | {"state": f"unreadable: {error}"}
-    except (KeyError, TypeError, AttributeError) as error:
-        return row | {"state": f"unreadable: {place.path} is damaged ({error!r})"}
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    return f"{means} ({chance}); {ended}"

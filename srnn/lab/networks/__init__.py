@@ -1,13 +1,16 @@
-"""The networks by name, one file each; baselines are written from their papers' equations.
+"""The networks, one file each. The baselines are written from the equations of their papers.
 
     srnn srnnstack          ours
-    rnn lstm gru            torch's own (torch_nn.py)
+    rnn lstm gru            layers of torch (torch_nn.py)
     urnn rgd eurnn          unitary:     h_t = modReLU(x_t V + h_{t-1} W; b) with a complex state; they differ in how W is built
     scornn exprnn nnrnn     orthogonal:  the same with a real state (orthogonal.py)
-    nru                     a memory that is written and erased, next to the state
+    nru                     a state and a memory that is written and erased
     indrnn mingru lru       each unit depends on its own past only
 
-The first lines of each file name the paper, give the equation, and say where the released code differs.
+Each file starts with the paper, the equation, and where the released code differs.
+
+To add a network, write one file like mingru.py and add its class to NETWORKS. A file of your own needs no entry:
+`srnn train copy --model FILE.py`.
 """
 
 from srnn.lab.networks.eurnn import EURNNNetwork

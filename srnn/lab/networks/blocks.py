@@ -1,4 +1,4 @@
-"""Blocks of layers as people stack them today: an encoder, then norm, layer, mixing, and what came in added again."""
+"""Stacks of layers: residual blocks of norm, layer and mixing after an encoder, or layers with nothing in between."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -10,7 +10,7 @@ from srnn.lab.networks.recurrent import Recurrent
 
 
 class Stack(Recurrent):
-    """x = encode(input), then for every block x = x + mix(layer(norm(x))) and, where there are such, x = x + feed(x)."""
+    """x = encode(input), then in every block x = x + mix(layer(norm(x))) and, if `feed` is given, x = x + feed(x)."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Stack(Recurrent):
 
 
 class Bare(Recurrent):
-    """Layers one on the other, with nothing between them."""
+    """Layers on top of each other with nothing in between."""
 
     def __init__(self, layers: list[Recurrent], *, batch_first: bool = False) -> None:
         super().__init__(layers[0].input_size, layers[0].hidden_size, len(layers), batch_first=batch_first)

@@ -1,11 +1,11 @@
-"""EURNN (Jing et al. 2017): a unitary matrix as layers of rotations in planes, as many as one likes to pay for.
+"""EURNN (Jing et al. 2017): a unitary matrix as a product of layers of plane rotations; the number of layers is free.
 
     h_t = modReLU(x_t V + h_{t-1} W; b),    W = F_1 F_2 ... F_L diag(exp(i omega)),    complex
     F_k turns disjoint pairs (p, q):  p' = cos(t) p - sin(t) e^{i f} q,   q' = sin(t) p + cos(t) e^{i f} q
 
-"tunable": L layers of neighbours, (0,1) (2,3) ... in one and (1,2) (3,4) ... in the next; L = H reaches every unitary matrix.
-"fft": log2 H layers with strides H/2, H/4, ... 1. The read-out sees the real part alone. The released code adds 0.01 to |z| in
-modReLU, and its flag for a real state has no effect.
+Style "tunable" has L layers of neighbours: (0,1) (2,3) ... in one layer and (1,2) (3,4) ... in the next. L = H reaches every
+unitary matrix. Style "fft" has log2 H layers with strides H/2, H/4, ... 1. The read-out sees only the real part. The released
+code adds 0.01 to |z| in modReLU, and its flag for a real state has no effect.
 """
 
 import math
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.orthogonal import ModReLU
 from srnn.lab.networks.recurrent import uniform
+from srnn.lab.settings import setting
 
 STYLES = ("tunable", "fft")
 
@@ -42,7 +43,7 @@ class EURNN(ModReLU):
         super().__init__(input_size, hidden_size, batch_first=batch_first, factored=factored)
         self.V = uniform(input_size, 2 * hidden_size, bound=0.01)
         layers = _butterflies(hidden_size) if style == "fft" else _neighbours(hidden_size, capacity)
-        # For each layer and unit: with whom it is paired, and which of [1, first of a pair ..., second of a pair ...] it is.
+        # For each layer and unit: its partner, and its index into [1, first of each pair ..., second of each pair ...].
         partner, own, pairs = torch.arange(hidden_size).repeat(len(layers), 1), torch.zeros(len(layers), hidden_size).long(), 0
         total = sum(len(layer) for layer in layers)
         for k, layer in enumerate(layers):
@@ -81,11 +82,11 @@ def _butterflies(H: int) -> list[list[tuple[int, int]]]:
 
 @dataclass(frozen=True)
 class EURNNNetwork(Network):
-    """style: "tunable" or "fft". capacity: L, for "tunable". factored: the rotations at every step, not W built once."""
+    """Settings of EURNN."""
 
-    style: str = "tunable"
-    capacity: int = 2
-    factored: bool = False
+    style: str = setting("tunable", "Which units are rotated together.", choices=STYLES)
+    capacity: int = setting(2, "Layers of rotations, for style tunable.")
+    factored: bool = setting(False, "Apply the factors at every step instead of building W once.")
 
     name = "eurnn"
     is_stacked = False
@@ -96,17 +97,16 @@ class EURNNNetwork(Network):
         },
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.style in STYLES, f"one of {', '.join(STYLES)}", "style")
+    def check(self) -> None:
+        super().check()
         if self.style == "fft":
             is_power = self.hidden_size > 1 and self.hidden_size & (self.hidden_size - 1) == 0
-            self._require(is_power, "a power of two for style fft", "hidden_size")
-            self._require(self.capacity == 2, "left alone with style fft, which has log2(hidden_size) layers", "capacity")
+            self.require(is_power, "hidden_size", "a power of two for style fft")
+            self.require(self.capacity == 2, "capacity", "left at 2 for style fft, which has log2(hidden_size) layers")
         else:
-            self._require(self.hidden_size % 2 == 0, "even for style tunable", "hidden_size")
+            self.require(self.hidden_size % 2 == 0, "hidden_size", "even for style tunable")
             even = self.capacity % 2 == 0 and 2 <= self.capacity <= self.hidden_size
-            self._require(even, f"even, from 2 to hidden_size ({self.hidden_size})", "capacity")
+            self.require(even, "capacity", f"even, from 2 to hidden_size ({self.hidden_size})")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         how = {"style": self.style, "capacity": self.capacity, "factored": self.factored}
@@ -118,6 +118,6 @@ class EURNNNetwork(Network):
         return {"": self, **fft, **full}
 
     def begin_readout(self, readout: nn.Linear, task: str) -> None:
-        # DEVIATION: the released code bounds the weights by the number of the layer's inputs, not of its units.
+        # DEVIATION: the released code bounds the weights by the number of inputs of the layer, not by its units.
         nn.init.xavier_uniform_(readout.weight)
         nn.init.constant_(readout.bias, 0.01)

@@ -1,10 +1,10 @@
-"""expRNN (Lezcano-Casado and Martinez-Rubio 2019) and dtriv (Lezcano-Casado 2019): an orthogonal matrix by the exponential.
+"""expRNN (Lezcano-Casado and Martinez-Rubio 2019), dtriv (Lezcano-Casado 2019): an orthogonal matrix as a matrix exponential.
 
     h_t = modReLU(x_t V + h_{t-1} W; b),    W = B exp(A),    A = -A^T
 
-expRNN has B = I for ever. With `rebase_every` = K it is dtriv-K: at the start and every K updates B becomes W, and A zero, so
-that the map never strays far from where its derivative is simple; a K beyond the end of the run is dtriv-infinity. A has a
-learning rate of its own. The published scores on permuted MNIST chose their epoch on the test images.
+In expRNN B is always I. `rebase_every` = K makes it dtriv-K: at the start and every K updates B becomes W and A becomes zero,
+so that the map stays close to where its derivative is simple. A K larger than the number of updates is dtriv-infinity. A has
+its own learning rate. The scores published on permuted MNIST select their epoch on the test images.
 """
 
 from collections.abc import Iterable
@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from srnn.lab.networks.network import OPTIMIZERS, Group, Network
 from srnn.lab.networks.orthogonal import ANGLES, ModReLU, Skew, nearer
 from srnn.lab.networks.recurrent import uniform
+from srnn.lab.settings import setting
 
 
 class EXPRNN(ModReLU):
-    """A by what stands above its diagonal; B [H, H] is not trained."""
+    """A is stored by its entries above the diagonal; B [H, H] is not trained."""
 
     B: Tensor | None
 
@@ -27,7 +28,7 @@ class EXPRNN(ModReLU):
         self, input_size: int, hidden_size: int, *, angles: str = "henaff", moves: bool = False, batch_first: bool = False
     ) -> None:
         super().__init__(input_size, hidden_size, batch_first=batch_first)
-        nn.init.kaiming_normal_(self.V, mode="fan_out", nonlinearity="relu")  # V is [C, H]: its fan_out is the inputs
+        nn.init.kaiming_normal_(self.V, mode="fan_out", nonlinearity="relu")  # V is [C, H], so fan_out is the number of inputs
         self.b = uniform(hidden_size, bound=0.01)
         self.A = Skew(hidden_size, angles)
         self.register_buffer("B", torch.eye(hidden_size) if moves else None)
@@ -40,7 +41,7 @@ class EXPRNN(ModReLU):
 
     @torch.no_grad()
     def rebase(self) -> None:
-        """B becomes W, as orthogonal as it can be, and A zero."""
+        """Sets B to W, made as orthogonal as rounding allows, and A to zero."""
         assert self.B is not None
         self.B.copy_(nearer(self.matrix()))
         self.A.above.zero_()
@@ -48,20 +49,17 @@ class EXPRNN(ModReLU):
 
 @dataclass(frozen=True)
 class EXPRNNNetwork(Network):
-    """angles: how A begins, "henaff" or "cayley". rebase_every: updates between two bases, 0 for one base.
+    """Settings of expRNN and dtriv."""
 
-    orthogonal_rate: the learning rate of A, times that of the run. orthogonal_optimizer: that of A, None for the run's.
-    """
-
-    angles: str = "henaff"
-    rebase_every: int = 0
-    orthogonal_rate: float = 0.1
-    orthogonal_optimizer: str | None = None
+    angles: str = setting("henaff", "Initialisation of A.", choices=ANGLES)
+    rebase_every: int = setting(0, "Updates between two changes of B, 0 for none.", least=0)
+    orthogonal_rate: float = setting(0.1, "Learning rate of A as a factor of the run's.", above=0)
+    orthogonal_optimizer: str | None = setting(None, "Optimizer of A if it is not the run's.", choices=OPTIMIZERS)
 
     name = "exprnn"
     is_stacked = False
     recipes = {
-        # The SRNN paper did not run it: its decay is that of its own paper.
+        # The SRNN paper did not run it, so the decay is that of its own paper.
         "paper": {"": {"alpha": 0.99}, "pmnist": {"angles": "cayley"}, "bigpmnist": {"angles": "cayley"}},
         "own": {
             "": {"alpha": 0.99},
@@ -76,16 +74,6 @@ class EXPRNNNetwork(Network):
             },
         },
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.angles in ANGLES, f"one of {', '.join(ANGLES)}", "angles")
-        self._require(self.rebase_every >= 0, "0 or a number of updates", "rebase_every")
-        optimizer = self.orthogonal_optimizer
-        self._require(
-            optimizer is None or optimizer in tuple(OPTIMIZERS), f"one of {', '.join(OPTIMIZERS)}", "orthogonal_optimizer"
-        )
-        self._require(self.orthogonal_rate > 0, "positive", "orthogonal_rate")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return EXPRNN(input_size, self.hidden_size, angles=self.angles, moves=self.rebase_every > 0, batch_first=True)

@@ -1,10 +1,11 @@
-"""IndRNN (Li et al. 2018): each unit remembers by itself alone; units mix between layers.
+"""IndRNN (Li et al. 2018): the state of each unit depends on its own past only; units mix between layers.
 
     h_t = relu(x_t W + u * h_{t-1} + c),    |u_i| <= g^(1/T)
 
-so that over T steps no unit grows more than g-fold. Batch norm after a layer, for deep stacks, sees all steps at once, also
-later ones: for answers at every step take "layer". In the released code the beginning that is meant for the last layer never
-reaches it; here `remembers` gives it. There the rate falls when the validation loss stays, which is not done here.
+so that no unit grows more than g-fold over T steps. Batch norm after a layer, for deep stacks, averages over all steps, also
+later ones, so use "layer" for tasks with an answer at every step. The released code never applies the initialisation that is
+meant for the last layer; here `remembers` does. It also lowers the learning rate when the validation loss stalls, which is not
+done here.
 """
 
 from collections.abc import Iterable
@@ -16,12 +17,13 @@ from torch import Tensor, nn
 from srnn.lab.networks.network import Group, Network
 from srnn.lab.networks.recurrent import Recurrent
 from srnn.lab.networks.scans.linear import linear_scan
+from srnn.lab.settings import setting
 
 NORMS = ("none", "batch", "layer")
 
 
 class IndRNN(Recurrent):
-    """bound: the largest |u|. input_std: of the first input weights, 0: Kaiming's. norm: after each layer. dropout: between."""
+    """A stack of IndRNN layers; `bound` is the largest |u|, the other settings are those of `IndRNNNetwork`."""
 
     def __init__(
         self,
@@ -59,6 +61,7 @@ class IndRNN(Recurrent):
 
     @torch.no_grad()
     def confine(self) -> None:
+        """Clips every u to the bound."""
         for u in self.u:
             u.clamp_(-self.bound, self.bound)
 
@@ -75,24 +78,20 @@ def _linear(m: int, n: int, std: float) -> nn.Linear:
 
 @dataclass(frozen=True)
 class IndRNNNetwork(Network):
-    """growth: g. remembers: the last layer begins with units that keep what they have, for answers after the last step.
-
-    layer_norm: "none", "batch" or "layer", after each layer. layer_dropout: between layers, the same units at every step.
-    input_std: of the first input weights; 0 is uniform as Kaiming's with a slope of 8.
-    """
+    """Settings of IndRNN."""
 
     num_layers: int = 2
-    growth: float = 2.0
-    remembers: bool = True
-    layer_norm: str = "none"
-    layer_dropout: float = 0.0
-    input_std: float = 0.0
+    growth: float = setting(2.0, "Largest growth g of a unit over the steps of a sequence.", least=1, most=1_000_000)
+    remembers: bool = setting(True, "Start the last layer with u close to 1, for answers after the last step.")
+    layer_norm: str = setting("none", "Normalisation after each layer.", choices=NORMS)
+    layer_dropout: float = setting(0.0, "Dropout between layers, of the same units at every step.", least=0, below=1)
+    input_std: float = setting(0.0, "Deviation of the initial input weights, 0 for Kaiming's with slope 8.", least=0)
 
     name = "indrnn"
     recipes = {
         "paper": {"copy": {"remembers": False}, "speech": {"remembers": False}},
         "own": {
-            # DEVIATION: gradients are cut in the parameters, in the released code inside of the layer.
+            # DEVIATION: gradients of the parameters are clipped; the released code clips inside the layer.
             "adding": {
                 "input_std": 0.001,
                 "optimizer": "adam",
@@ -116,13 +115,6 @@ class IndRNNNetwork(Network):
         },
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(1 <= self.growth <= 1e6, "from 1 to a million", "growth")
-        self._require(self.input_std >= 0, "0 or more", "input_std")
-        self._require(self.layer_norm in NORMS, f"one of {', '.join(NORMS)}", "layer_norm")
-        self._require(0 <= self.layer_dropout < 1, "a probability below 1", "layer_dropout")
-
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return IndRNN(
             input_size,
@@ -138,7 +130,7 @@ class IndRNNNetwork(Network):
 
     def groups(self, layer: IndRNN) -> Iterable[Group]:
         biases = [parameter for name, parameter in layer.inputs.named_parameters() if name.endswith("bias")]
-        # DEVIATION: the read-out's bias is decayed with its weights.
+        # DEVIATION: weight decay applies to the bias of the read-out too.
         return [Group([*layer.u, *biases, *layer.norms.parameters()], weight_decay=0.0)]
 
     def after_update(self, layer: IndRNN, update: int) -> Iterable[nn.Parameter]:

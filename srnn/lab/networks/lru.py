@@ -1,11 +1,11 @@
-"""LRU (Orvieto et al. 2023): a linear recurrence with complex numbers of length below 1, and non-linear maps between layers.
+"""LRU (Orvieto et al. 2023): a linear recurrence with complex eigenvalues below 1 in modulus, non-linear maps between layers.
 
     s_t = L * s_{t-1} + g * (x_t B),    y_t = Re(s_t C) + D * x_t
-    L = exp(-exp(nu) + i exp(theta)),   g = exp(gamma), at first sqrt(1 - |L|^2)
+    L = exp(-exp(nu) + i exp(theta)),   g = exp(gamma), initially sqrt(1 - |L|^2)
 
-By default as it is used, in a stack: norm, layer, GELU, a gated linear map, added to what came in. Eigenvalues begin in a ring
-near 1 and with small angles, as in the paper for long memories.
-SRNN without its ReLU is an LRU whose L are the H-th roots of 1.
+By default it is a stack of residual blocks, as in the paper: norm, layer, GELU and a gated linear map. Eigenvalues start in a
+ring close to the unit circle with small angles, as in the paper for long memories. SRNN without its ReLU is an LRU whose L are
+the H-th roots of 1.
 """
 
 import math
@@ -20,10 +20,11 @@ from srnn.lab.networks.blocks import Bare, Stack
 from srnn.lab.networks.network import Group, Network
 from srnn.lab.networks.recurrent import Recurrent
 from srnn.lab.networks.scans.linear import halves, linear_scan
+from srnn.lab.settings import setting
 
 
 class LRU(Recurrent):
-    """The output is as wide as the input. B [C, 2 H] and C [2 H, C] hold real parts and then imaginary parts."""
+    """One layer, whose output is as wide as its input. B [C, 2 H] and C [2 H, C] hold real parts, then imaginary parts."""
 
     state_is_complex = True
 
@@ -48,20 +49,21 @@ class LRU(Recurrent):
         self.D = nn.Parameter(torch.randn(input_size))
 
     def eigenvalues(self) -> Tensor:
+        """Returns L [H], complex."""
         return torch.polar((-self.nu.exp()).exp(), self.theta.exp())
 
     def scan(self, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor]:
         gain = self.gamma.exp().repeat(2)
         s0 = x.new_zeros(len(x), 2 * self.hidden_size) if hx is None else halves(hx[0])
         s = linear_scan(x @ (self.B * gain), halves(self.eigenvalues()), s0, "complex")
-        # Re(s C) = Re s Re C - Im s Im C; the sign is part of the lower half of C.
+        # Re(s C) = Re s Re C - Im s Im C; the lower half of C includes the sign.
         y = s @ self.C + self.D * x
         last = s[:, -1] if s.shape[1] else s0
         return y, torch.complex(*last.chunk(2, dim=-1))[None]
 
 
 class _GatedMix(nn.Module):
-    """Dropout of a gated linear unit of GELU: (g W + b) * sigmoid(g U + c)."""
+    """Dropout of a gated linear unit: (g W + b) * sigmoid(g U + c) with g = GELU(x)."""
 
     def __init__(self, H: int, dropout: float) -> None:
         super().__init__()
@@ -74,36 +76,29 @@ class _GatedMix(nn.Module):
 
 @dataclass(frozen=True)
 class LRUNetwork(Network):
-    """radii: the ring that eigenvalues begin in. largest_angle: of them. blocks: norms and gated maps between the layers.
-
-    eigenvalue_rate: the learning rate of nu, theta, gamma and B, times that of the run. layer_dropout: in the blocks.
-    """
+    """Settings of LRU."""
 
     num_layers: int = 4
-    blocks: bool = True
-    radii: tuple[float, ...] = (0.9, 0.999)
-    largest_angle: float = math.pi / 10
-    eigenvalue_rate: float = 0.5
-    layer_dropout: float = 0.0
+    blocks: bool = setting(True, "Put each layer into a residual block with norm and gated map.")
+    radii: tuple[float, ...] = setting((0.9, 0.999), "Inner and outer radius of the ring of initial eigenvalues.")
+    largest_angle: float = setting(math.pi / 10, "Largest angle of the initial eigenvalues.", above=0)
+    eigenvalue_rate: float = setting(0.5, "Learning rate of nu, theta, gamma and B as a factor of the run's.", above=0)
+    layer_dropout: float = setting(0.0, "Dropout inside the blocks.", least=0, below=1)
 
     name = "lru"
     recipes = {
         "own": {
             "": {"optimizer": "adamw", "lr": 1e-3, "weight_decay": 0.05, "schedule": "cosine", "layer_dropout": 0.1},
-            # DEVIATION: data that never repeat need no dropout, and the loss that is reported is that of training.
+            # DEVIATION: data that never repeat need no dropout, and the reported loss is the training loss.
             "copy": {"layer_dropout": 0.0},
             "adding": {"layer_dropout": 0.0},
         }
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        numbers = len(self.radii) == 2 and all(isinstance(radius, int | float) for radius in self.radii)
-        fits = numbers and 0 <= self.radii[0] < self.radii[1] < 1
-        self._require(fits, "two numbers, 0 <= least < most < 1: at 1 the input's gain would be 0", "radii")
-        self._require(self.largest_angle > 0, "positive", "largest_angle")
-        self._require(self.eigenvalue_rate > 0, "positive", "eigenvalue_rate")
-        self._require(0 <= self.layer_dropout < 1, "a probability below 1", "layer_dropout")
+    def check(self) -> None:
+        super().check()
+        fits = len(self.radii) == 2 and 0 <= self.radii[0] < self.radii[1] < 1
+        self.require(fits, "radii", "two numbers, 0 <= inner < outer < 1, because the gain of the input is 0 at 1")
 
     def output_size(self, input_size: int) -> int:
         return self.hidden_size if self.blocks else input_size

@@ -1,11 +1,11 @@
-"""minGRU (Feng et al. 2024): a GRU whose gate sees the input alone, so that its memory is a weighted average.
+"""minGRU (Feng et al. 2024): a GRU whose gate depends on the input only, so that its state is a weighted average.
 
     h_t = (1 - z_t) h_{t-1} + z_t g(x_t W_h + b_h),    z_t = sigmoid(x_t W_z + b_z)
     g(v) = v + 1/2 for v >= 0, sigmoid(v) below
 
-By default as it is used, in a stack: norm, layer and a linear map, then norm and an MLP, each added to what came in. One layer
-alone has no clock: while the input stays the same, it cannot tell the steps apart. The paper takes logarithms to scan in
-parallel; here the recurrence is run as it stands, which rounds less.
+By default it is a stack of residual blocks, as in the paper: norm, layer and linear map, then norm and MLP. A single layer
+cannot count steps: while the input is constant, it cannot tell them apart. The paper computes in logarithms to scan in
+parallel; here the recurrence is computed step by step, which rounds less.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,15 @@ from srnn.lab.networks.blocks import Bare, Stack
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.recurrent import Recurrent
 from srnn.lab.networks.scans.linear import linear_scan
+from srnn.lab.settings import setting
 
 
 class MinGRU(Recurrent):
+    """One layer of minGRU."""
+
     def __init__(self, input_size: int, hidden_size: int, *, batch_first: bool = False) -> None:
         super().__init__(input_size, hidden_size, batch_first=batch_first)
-        self.linear = nn.Linear(input_size, 2 * hidden_size)  # z, then what is remembered
+        self.linear = nn.Linear(input_size, 2 * hidden_size)  # for z, then for the candidate state
 
     def scan(self, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor]:
         gate, v = self.linear(x).chunk(2, dim=-1)
@@ -34,10 +37,10 @@ class MinGRU(Recurrent):
 
 @dataclass(frozen=True)
 class MinGRUNetwork(Network):
-    """blocks: norms, linear maps and MLPs between the layers; without them the layers stand bare on each other."""
+    """Settings of minGRU."""
 
     num_layers: int = 3
-    blocks: bool = True
+    blocks: bool = setting(True, "Put each layer into a residual block with norm, linear map and MLP.")
 
     name = "mingru"
     recipes = {"own": {"": {"optimizer": "adamw", "lr": 1e-3, "clip": 1.0}}}

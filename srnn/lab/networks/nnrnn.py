@@ -1,12 +1,12 @@
-"""nnRNN (Kerg et al. 2019): an orthogonal core and, on top of it, a triangle that may amplify: a Schur form.
+"""nnRNN (Kerg et al. 2019): a matrix in Schur form, with an orthogonal core and a triangular part that may amplify.
 
     h_t = modReLU(x_t V + h_{t-1} W; b),    W = P (L + T) P^T,    P = exp(A),  A = -A^T
     L has blocks g_i [[cos a_i, -sin a_i], [sin a_i, cos a_i]], T is strictly above them
 
-The loss gets delta sum (g_i - 1)^2, T a weight decay of its own, A a learning rate of its own. Faults of the released code that
-are not here: A and V are never initialised as is meant (P begins as I, or fails), and T also covers the blocks, so that g_i is
-not the length of an eigenvalue. The SRNN authors' runs have them; their count, 49,857 on adding with 128 units, holds every
-matrix in full.
+delta sum (g_i - 1)^2 is added to the loss, T has its own weight decay, and A its own learning rate. Two faults of the released
+code are not reproduced: it never initialises A and V as intended (P starts as I, or fails), and its T also covers the blocks,
+so that g_i is not the modulus of an eigenvalue. The SRNN authors' runs have both faults. Their count of parameters, 49,857 on
+adding with 128 units, includes every matrix in full.
 """
 
 import math
@@ -19,15 +19,16 @@ from torch import Tensor, nn
 from srnn.lab.networks.network import Group, Network
 from srnn.lab.networks.orthogonal import ANGLES, ModReLU, Skew
 from srnn.lab.networks.recurrent import uniform
+from srnn.lab.settings import setting
 
-# The SRNN paper says that these come from nnRNN's released code; its authors' code has 0.001, and 1e-6 for A, for all tasks.
+# According to the SRNN paper these come from nnRNN's released code. Its authors' code has 0.001, and 1e-6 for A, everywhere.
 COPY = {"lr": 5e-4, "orthogonal_rate": 2e-3, "triangle_decay": 1e-6}  # 1e-6 for A
 ADDING = {"lr": 2e-4, "orthogonal_rate": 0.1, "triangle_decay": 1e-5, "angles": "cayley"}
 DIGITS = {"lr": 2e-4, "orthogonal_rate": 0.1, "triangle_decay": 1e-4, "angles": "cayley", "delta": 0.1}
 
 
 class NNRNN(ModReLU):
-    """gamma, alpha [H/2], T by its entries above the blocks."""
+    """gamma, alpha [H/2]; T is stored by its entries above the blocks."""
 
     index: Tensor
 
@@ -35,7 +36,7 @@ class NNRNN(ModReLU):
         super().__init__(input_size, hidden_size, batch_first=batch_first)
         nn.init.xavier_normal_(self.V)
         self.b = uniform(hidden_size, bound=0.01)
-        self.A = Skew(hidden_size, angles)  # DEVIATION: the released code means "henaff" from -pi to 0, and uses neither
+        self.A = Skew(hidden_size, angles)  # DEVIATION: the released code intends "henaff" from -pi to 0, and does not apply it
         self.gamma = nn.Parameter(torch.ones(hidden_size // 2))
         self.alpha = nn.Parameter(torch.empty(hidden_size // 2).uniform_(0, 2 * math.pi))
         rows, columns = torch.triu_indices(hidden_size, hidden_size, 1)
@@ -44,7 +45,7 @@ class NNRNN(ModReLU):
         self.T = nn.Parameter(torch.zeros(int(above.sum())))
 
     def orthogonal(self) -> Tensor:
-        """P."""
+        """Returns P [H, H]."""
         return torch.matrix_exp(self.A())
 
     def matrix(self) -> Tensor:
@@ -58,12 +59,12 @@ class NNRNN(ModReLU):
 
 @dataclass(frozen=True)
 class NNRNNNetwork(Network):
-    """angles: how A begins. orthogonal_rate: the learning rate of A, times the run's. delta, triangle_decay: as above."""
+    """Settings of nnRNN."""
 
-    angles: str = "henaff"
-    orthogonal_rate: float = 1e-3
-    delta: float = 1e-4
-    triangle_decay: float = 1e-4
+    angles: str = setting("henaff", "Initialisation of A.", choices=ANGLES)
+    orthogonal_rate: float = setting(1e-3, "Learning rate of A as a factor of the run's.", above=0)
+    delta: float = setting(1e-4, "Weight of the penalty on the moduli of the eigenvalues.", least=0)
+    triangle_decay: float = setting(1e-4, "Weight decay of the triangular part.", least=0)
 
     name = "nnrnn"
     is_stacked = False
@@ -74,17 +75,13 @@ class NNRNNNetwork(Network):
             "": {"alpha": 0.99},
             "copy": {**COPY, "embed": False, "batch_size": 10, "steps": 1500},
             "adding": ADDING,  # DEVIATION: its script for adding has 20 steps and batches of 1
-            "pmnist": {**DIGITS, "hidden_size": 512, "lr": 1.5e-4, "delta": 0.15, "epochs": 100},  # of its supplement
+            "pmnist": {**DIGITS, "hidden_size": 512, "lr": 1.5e-4, "delta": 0.15, "epochs": 100},  # from its supplement
         },
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.hidden_size % 2 == 0, "even", "hidden_size")
-        self._require(self.angles in ANGLES, f"one of {', '.join(ANGLES)}", "angles")
-        for name in ("delta", "triangle_decay"):
-            self._require(getattr(self, name) >= 0, "0 or more", name)
-        self._require(self.orthogonal_rate > 0, "positive", "orthogonal_rate")
+    def check(self) -> None:
+        super().check()
+        self.require(self.hidden_size % 2 == 0, "hidden_size", "even")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return NNRNN(input_size, self.hidden_size, angles=self.angles, batch_first=True)

@@ -1,19 +1,18 @@
-"""NRU (Chandar et al. 2019): a state that never saturates beside a memory that is added to and taken from.
+"""NRU (Chandar et al. 2019): a state that never saturates, and a memory that is written and erased.
 
     h_t = relu([x_t, h_{t-1}, m_{t-1}] W_h + b_h)
-    m_t = m_{t-1} + 1/k sum_i (alpha_i v_i - beta_i u_i),    all from q = [h_t, m_{t-1}], each of k heads
-    alpha = q W_a + b_a,  beta = q W_b + b_b,   v_i, u_i: directions of length 1 in the norm L5, from outer products
+    m_t = m_{t-1} + 1/k sum_i (alpha_i v_i - beta_i u_i),    from q = [h_t, m_{t-1}], for k heads
+    alpha = q W_a + b_a,  beta = q W_b + b_b,   v_i, u_i: directions of L5 norm 1, from outer products
 
-    v_i = p_i (x) w over its length, where (p, w) = q W_v + b_v have sqrt(k M) numbers each and p_i is the i-th part of p: the
-    length of an outer product is the product of the lengths, so the directions themselves are never written out.
+    v_i = p_i (x) w divided by its norm, where (p, w) = q W_v + b_v have sqrt(k M) numbers each and p_i is the i-th part of p.
+    The norm of an outer product is the product of the norms, so the directions themselves are never computed.
 
-As in the released code: x_t is not in q, and alpha, beta may be negative (`relu` keeps them from it, as in the paper; x_t stays
-out). With its first weights the memory grows by some percent at each step, and after a few hundred steps a loss begins above
-1e10. What ends the growth there is an accident that the published numbers hang on: beyond 5e7 the fifth powers of the L5 norm
-overflow float32, and such a direction becomes 0. Without that, adding with 200 steps was not learned; so it is a rule here,
-`REACH`, and nothing overflows.
-`head_scale` 0.1, which is not the paper's, begins with small alpha and beta, and the growth with them. Memory and heads must be
-such that each p_i is a whole part of p.
+This follows the released code: x_t is not part of q, and alpha and beta may be negative (`relu` prevents that, as in the
+paper). With the initial weights the memory grows by some percent per step, and after a few hundred steps the loss starts above
+1e10. The published numbers depend on an accident that ends this growth: beyond 5e7 the fifth powers of the L5 norm overflow
+float32, and such a direction becomes 0. Without it, adding with 200 steps was not learned. So it is an explicit rule here,
+`REACH`, and nothing overflows. `head_scale` 0.1, which is not in the paper, starts with small alpha and beta, and so with
+little growth. Memory and heads must be such that each p_i is a whole part of p.
 """
 
 import math
@@ -24,12 +23,13 @@ from torch import Tensor, nn
 
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.recurrent import Recurrent
+from srnn.lab.settings import setting
 
-REACH = torch.finfo(torch.float32).max ** 0.2  # an L5 norm from there on is infinite in float32
+REACH = torch.finfo(torch.float32).max ** 0.2  # a larger L5 norm is infinite in float32
 
 
 class NRU(Recurrent):
-    """hx and h_n are pairs: the state [1, N, H] and the memory [1, N, M]."""
+    """hx and h_n are pairs of the state [1, N, H] and the memory [1, N, M]."""
 
     def __init__(
         self,
@@ -58,7 +58,9 @@ class NRU(Recurrent):
 
     def scan(self, x: Tensor, hx: tuple[Tensor, Tensor] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         N, C, k, H = len(x), self.input_size, self.heads, self.hidden_size
-        drive = x.transpose(0, 1) @ self.state.weight[:, :C].T + self.state.bias  # the input's part, for all steps at once
+        drive = (
+            x.transpose(0, 1) @ self.state.weight[:, :C].T + self.state.bias
+        )  # the contribution of the input, for all steps at once
         from_before, from_now = self.state.weight[:, C:].T, self.heads_map.weight.T
         h, m = (x.new_zeros(N, H), x.new_zeros(N, self.memory_size)) if hx is None else (hx[0][0], hx[1][0])
         states = []
@@ -78,8 +80,8 @@ class NRU(Recurrent):
 
 
 def _direct(v: Tensor) -> tuple[Tensor, Tensor]:
-    """v over its L5 norm, along the last dimension, and the norm; 0 stays 0, and no power overflows."""
-    largest = v.detach().abs().amax(dim=-1, keepdim=True).clamp_min(1e-6)  # below that v is not stretched to length 1
+    """Returns v divided by its L5 norm over the last dimension, and the norm. 0 stays 0, and no power overflows."""
+    largest = v.detach().abs().amax(dim=-1, keepdim=True).clamp_min(1e-6)  # a smaller v is not scaled up to norm 1
     v = v / largest
     square = v * v
     factor = (square * square * v.abs()).sum(dim=-1, keepdim=True).clamp_min(1).pow(-0.2)
@@ -88,12 +90,12 @@ def _direct(v: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class NRUNetwork(Network):
-    """memory_size: M. heads: k. relu: alpha and beta as in the paper. head_scale: of the first weights of alpha and beta."""
+    """Settings of NRU."""
 
-    memory_size: int = 256
-    heads: int = 4
-    relu: bool = False
-    head_scale: float = 1.0
+    memory_size: int = setting(256, "Size of the memory.")
+    heads: int = setting(4, "Heads that write and erase.", least=1)
+    relu: bool = setting(False, "Keep alpha and beta positive, as in the paper.")
+    head_scale: float = setting(1.0, "Factor of the initial weights of alpha and beta.")
 
     name = "nru"
     is_stacked = False
@@ -106,12 +108,11 @@ class NRUNetwork(Network):
         },
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.heads >= 1, "1 or more", "heads")
+    def check(self) -> None:
+        super().check()
         ratio = self.memory_size // self.heads
         square = self.memory_size > 0 and ratio * self.heads == self.memory_size and math.isqrt(ratio) ** 2 == ratio
-        self._require(square, f"heads ({self.heads}) times the square of a whole number", "memory_size")
+        self.require(square, "memory_size", f"heads ({self.heads}) times the square of a whole number")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return NRU(

@@ -1,9 +1,9 @@
-"""The recurrence that the unitary and orthogonal networks share, and what the orthogonal ones make their matrices of.
+"""The recurrence that the unitary and orthogonal networks share, and the skew-symmetric matrices of the orthogonal ones.
 
     h_t = modReLU(x_t V + h_{t-1} W; b)        modReLU(z; b) = z / |z| relu(|z| + b)
 
-Rows are states, so W is the transpose of the papers' matrix. W is built once for a whole sequence; a network whose W is a
-product of cheap factors can also apply those at every step (`factored`), to see what that costs.
+States are rows, so W is the transpose of the matrix in the papers. W is built once per sequence. A network whose W is a product
+of cheap factors can apply these at every step instead (`factored`), to measure what that costs.
 """
 
 import math
@@ -21,7 +21,7 @@ ANGLES = ("henaff", "cayley")
 
 
 class ModReLU(Recurrent):
-    """V [C, K], b [H], with learns_start also h0 [K]; K is H, or 2 H for a complex state. A subclass makes W."""
+    """V [C, K], b [H], with learns_start also h0 [K]; K is H, or 2 H for a complex state. A subclass computes W."""
 
     learns_start: ClassVar[bool] = False
 
@@ -34,19 +34,20 @@ class ModReLU(Recurrent):
         self.h0 = nn.Parameter(torch.empty(self.width)) if self.learns_start else None
 
     def matrix(self) -> Tensor:
-        """W [H, H]."""
+        """Returns W [H, H]."""
         raise NotImplementedError
 
     def turn(self, h: Tensor) -> Tensor:
-        """h W for rows h [..., H], factor by factor."""
+        """Returns h W for rows h [..., H], factor by factor."""
         raise NotImplementedError
 
     def eye(self) -> Tensor:
-        """The unit matrix in the type of the state."""
+        """Returns the identity matrix in the dtype of the state."""
         dtype = self.V.dtype.to_complex() if self.state_is_complex else self.V.dtype
         return torch.eye(self.hidden_size, dtype=dtype, device=self.V.device)
 
     def output(self, states: Tensor) -> Tensor:
+        """Returns what the read-out sees of the states."""
         return states
 
     def scan(self, x: Tensor, hx: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -79,10 +80,10 @@ def _complex(h: Tensor) -> Tensor:
 
 
 class Skew(nn.Module):
-    """A skew-symmetric matrix A [n, n] by the n (n - 1) / 2 numbers above its diagonal, which begins as 2 x 2 blocks.
+    """A skew-symmetric matrix A [n, n], stored by the n (n - 1) / 2 numbers above its diagonal; it starts as 2 x 2 blocks.
 
-    angles "henaff": the blocks hold s ~ U(-pi, pi), and exp(A) turns by s; "cayley": s = -tan(t / 2), t ~ U(0, pi / 2), and
-    (I + A)^-1 (I - A) turns by t.
+    With angles "henaff" the blocks hold s ~ U(-pi, pi), and exp(A) rotates by s. With "cayley" they hold s = -tan(t / 2),
+    t ~ U(0, pi / 2), and (I + A)^-1 (I - A) rotates by t.
     """
 
     index: Tensor
@@ -108,6 +109,6 @@ class Skew(nn.Module):
 
 
 def nearer(W: Tensor) -> Tensor:
-    """A step towards the closest unitary matrix, W (3 I - W^H W) / 2: squares the distance, which is rounding error here."""
+    """Returns W (3 I - W^H W) / 2, which is closer to a unitary matrix: the distance, here a rounding error, is squared."""
     eye: Any = torch.eye(len(W), dtype=W.dtype, device=W.device)
     return W @ (3 * eye - W.mH @ W) / 2

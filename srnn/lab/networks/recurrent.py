@@ -1,4 +1,4 @@
-"""What the baseline layers share: the call of nn.GRU with its checks, and draws of first weights."""
+"""Base class of the baseline layers: the call of nn.GRU with its checks, and initial weights."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ State = Any  # a tensor [layers, N, H], or a tuple of such
 
 
 class Recurrent(nn.Module):
-    """A layer that is called like nn.GRU. A subclass writes `scan`, for sequences that lie batch first.
+    """A layer that is called like nn.GRU. A subclass writes `scan`, for sequences with the batch first.
 
     input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]
-    hx, h_n     [layers, N, H], without N for one sequence; complex for a complex state; hx=None is the network's own beginning
-    output      like input, as wide as the network says
+    hx, h_n     [layers, N, H], without N for one sequence; complex for a complex state; hx=None is the network's initial state
+    output      like input, with the width of the network's output
     """
 
     state_is_complex: bool = False
@@ -26,11 +26,11 @@ class Recurrent(nn.Module):
 
     @property
     def state_sizes(self) -> tuple[int, ...]:
-        """Widths of the parts of the state; one part is a tensor, more are a tuple."""
+        """Widths of the parts of the state. A state of one part is a tensor, one of several parts is a tuple."""
         return (self.hidden_size,)
 
     def scan(self, x: Tensor, hx: State | None) -> tuple[Tensor, State]:
-        """x [N, T, C] and a state, or None, to output [N, T, O] and the state after the last step."""
+        """Returns the output [N, T, O] and the last state for inputs x [N, T, C] and an initial state or None."""
         raise NotImplementedError
 
     def forward(self, input: Tensor, hx: State | None = None) -> tuple[Tensor, State]:
@@ -52,7 +52,7 @@ class Recurrent(nn.Module):
             if [tuple(part.shape) for part in parts] != expected:
                 got = [tuple(part.shape) for part in parts]
                 raise ShapeError(
-                    f"hx must be {_said(expected)} to go with input of shape {tuple(input.shape)}; got {_said(got)}"
+                    f"hx must be {_joined(expected)} to go with input of shape {tuple(input.shape)}; got {_joined(got)}"
                 )
             wanted = dtype.to_complex() if self.state_is_complex else dtype
             for part in parts:
@@ -74,15 +74,16 @@ def _each(change: Any, state: State) -> State:
     return tuple(change(part) for part in state) if isinstance(state, tuple) else change(state)
 
 
-def _said(shapes: list[tuple[int, ...]]) -> str:
+def _joined(shapes: list[tuple[int, ...]]) -> str:
     return " and ".join(map(str, shapes))
 
 
 def glorot(*shape: int) -> nn.Parameter:
-    """Uniform in +-sqrt(6 / (rows + columns))."""
+    """Returns a parameter that is uniform in +-sqrt(6 / (rows + columns))."""
     bound = (6 / (shape[-2] + shape[-1])) ** 0.5
     return uniform(*shape, bound=bound)
 
 
 def uniform(*shape: int, bound: float) -> nn.Parameter:
+    """Returns a parameter that is uniform in +-bound."""
     return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))

@@ -1,10 +1,11 @@
-"""RGD, full-capacity uRNN (Wisdom et al. 2016): any unitary matrix, kept so by steps along the unitary group.
+"""RGD, full-capacity uRNN (Wisdom et al. 2016): any unitary matrix, which stays unitary by steps along the unitary group.
 
     h_t = modReLU(x_t V + h_{t-1} W; b),    complex, h_0 learned
-    W <- (I + l/2 A)^-1 (I - l/2 A) W,      A = G W^H - W G^H,    G the gradient by W
+    W <- (I + l/2 A)^-1 (I - l/2 A) W,      A = G W^H - W G^H,    G the gradient with respect to W
 
-The released code takes the gradient of half of the entries only, and lets rounding errors add up; here all of G counts, and
-each step ends with one towards the closest unitary matrix. If that code made the published numbers, they are of another method.
+The released code uses the gradient of half of the entries and lets rounding errors accumulate. Here all of G counts, and each
+step ends with a correction towards the closest unitary matrix. If the published numbers come from that code, they belong to
+another method.
 """
 
 import math
@@ -20,10 +21,11 @@ from srnn.lab.networks.network import Group, Network
 from srnn.lab.networks.orthogonal import ModReLU, nearer
 from srnn.lab.networks.recurrent import glorot, uniform
 from srnn.lab.networks.urnn import URNN
+from srnn.lab.settings import setting
 
 
 class RGD(ModReLU):
-    """W [2, H, H], real and imaginary part; it begins as the matrix of a uRNN."""
+    """W [2, H, H], real and imaginary part, is initialised as the matrix of a uRNN."""
 
     state_is_complex = True
     learns_start = True
@@ -40,7 +42,7 @@ class RGD(ModReLU):
 
 
 class CayleyDescent(torch.optim.Optimizer):
-    """Steps of W [2, n, n] along the unitary group; with is_scaled the gradient is divided by its running root mean square."""
+    """Moves W [2, n, n] along the unitary group. `is_scaled` divides the gradient by its running root mean square."""
 
     def __init__(self, params: Any, lr: float, is_scaled: bool = False, alpha: float = 0.9) -> None:
         super().__init__(params, {"lr": lr, "is_scaled": is_scaled, "alpha": alpha})
@@ -65,10 +67,10 @@ class CayleyDescent(torch.optim.Optimizer):
 
 @dataclass(frozen=True)
 class RGDNetwork(Network):
-    """unitary_rate: the rate of W's steps, times that of the run. scaled: its gradient is divided by its running rms."""
+    """Settings of RGD."""
 
-    unitary_rate: float = 1.0
-    scaled: bool = False
+    unitary_rate: float = setting(1.0, "Learning rate of W as a factor of the run's.", above=0)
+    scaled: bool = setting(False, "Divide the gradient of W by its running root mean square.")
 
     name = "rgd"
     is_stacked = False
@@ -86,10 +88,6 @@ class RGDNetwork(Network):
             "speech": {"hidden_size": 128, "batch_size": 28, "steps": 13_000, "epochs": None},
         },
     }
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.unitary_rate > 0, "positive", "unitary_rate")
 
     def output_size(self, input_size: int) -> int:
         return 2 * self.hidden_size

@@ -1,8 +1,9 @@
-"""scoRNN (Helfrich, Willmott and Ye 2018): an orthogonal matrix by the scaled Cayley transform of a skew-symmetric one.
+"""scoRNN (Helfrich, Willmott and Ye 2018): an orthogonal matrix as the scaled Cayley transform of a skew-symmetric one.
 
     h_t = modReLU(x_t V + h_{t-1} W; b),    W = (I + A)^-1 (I - A) D,    A = -A^T,  D = diag(+-1) fixed
 
-The transform alone cannot reach the eigenvalue -1; D, with `rho` entries of -1, does that. A has a learning rate of its own.
+The Cayley transform cannot reach the eigenvalue -1; D, with `rho` entries of -1, makes up for that. A has its own learning
+rate.
 """
 
 from collections.abc import Iterable
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 from srnn.lab.networks.network import OPTIMIZERS, Group, Network
 from srnn.lab.networks.orthogonal import ModReLU, Skew
 from srnn.lab.networks.recurrent import uniform
+from srnn.lab.settings import setting
 
 
 class SCORNN(ModReLU):
-    """A by what stands above its diagonal; the last `rho` entries of D are -1."""
+    """A is stored by its entries above the diagonal; the last `rho` entries of D are -1."""
 
     D: Tensor
 
@@ -34,14 +36,11 @@ class SCORNN(ModReLU):
 
 @dataclass(frozen=True)
 class SCORNNNetwork(Network):
-    """rho: how many entries of D are -1, None for half of them. orthogonal_rate: the learning rate of A, times that of the run.
+    """Settings of scoRNN."""
 
-    orthogonal_optimizer: that of A, None for the run's.
-    """
-
-    rho: int | None = None
-    orthogonal_rate: float = 0.1
-    orthogonal_optimizer: str | None = None
+    rho: int | None = setting(None, "Entries of D that are -1, half of them if it is not given.", least=0)
+    orthogonal_rate: float = setting(0.1, "Learning rate of A as a factor of the run's.", above=0)
+    orthogonal_optimizer: str | None = setting(None, "Optimizer of A if it is not the run's.", choices=OPTIMIZERS)
 
     name = "scornn"
     is_stacked = False
@@ -54,15 +53,10 @@ class SCORNNNetwork(Network):
         },
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fits = self.rho is None or (type(self.rho) is int and 0 <= self.rho <= self.hidden_size)
-        self._require(fits, f"a whole number from 0 to {self.hidden_size}", "rho")
-        optimizer = self.orthogonal_optimizer
-        self._require(
-            optimizer is None or optimizer in tuple(OPTIMIZERS), f"one of {', '.join(OPTIMIZERS)}", "orthogonal_optimizer"
-        )
-        self._require(self.orthogonal_rate > 0, "positive", "orthogonal_rate")
+    def check(self) -> None:
+        super().check()
+        fits = self.rho is None or self.rho <= self.hidden_size
+        self.require(fits, "rho", f"a whole number from 0 to hidden_size ({self.hidden_size})")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         rho = self.hidden_size // 2 if self.rho is None else self.rho

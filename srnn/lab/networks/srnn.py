@@ -1,4 +1,4 @@
-"""SRNN itself, at the paper's start values."""
+"""SRNN, with the initialisation of the paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,19 +8,20 @@ from torch import nn
 
 from srnn.kernels import ACTIVATIONS
 from srnn.lab.networks.network import Network
+from srnn.lab.settings import setting
 from srnn.layer import PERMUTATIONS, SRNN
 
 
 @dataclass(frozen=True)
 class SRNNNetwork(Network):
-    """The shuffling network; its fields are those of `srnn.SRNN`."""
+    """Settings of `srnn.SRNN`. The defaults are the paper's, also where those of the library differ."""
 
-    mlp: tuple[int, ...] = (32,)
-    gate: bool = True
-    activation: str = "relu"
-    permutation: str = "shift"
-    gate_init: float = 0.0  # the paper's start, also where the library's default is another
-    f_r_scale: float = 1.0  # times the first weights and biases of f_r's output map
+    mlp: tuple[int, ...] = setting((32,), "Widths of the hidden layers of f_r, such as 32,32, or none.", least=1)
+    gate: bool = setting(True, "Multiply f_r by the gate sigmoid(W_s x + b_s).")
+    activation: str = setting("relu", "Activation of the recurrence.", choices=ACTIVATIONS)
+    permutation: str = setting("shift", "Permutation of the units at each step.", choices=PERMUTATIONS)
+    gate_init: float = setting(0.0, "Number that is added to the initial bias of the gate.")
+    f_r_scale: float = setting(1.0, "Factor of the initial weights and biases of the last map of f_r.")
 
     name = "srnn"
     takes_symbols = True
@@ -29,13 +30,9 @@ class SRNNNetwork(Network):
     def variants(self) -> Mapping[str, Network]:
         return {f"f_r {'-'.join(map(str, self.mlp)) or 'none'}": self, "f_r 32, as in Table 4": replace(self, mlp=(32,))}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        widths = all(isinstance(width, int) and width >= 1 for width in self.mlp)
-        self._require(widths, "widths of at least 1, such as 32,32", "mlp")
-        self._require(self.activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}", "activation")
-        self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
-        self._require(self.gate or self.gate_init == 0, "0.0 where there is no gate", "gate_init")
+    def check(self) -> None:
+        super().check()
+        self.require(self.gate or self.gate_init == 0, "gate_init", "0.0 without a gate")
 
     @property
     def embedding_size(self) -> int:

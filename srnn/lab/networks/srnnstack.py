@@ -1,6 +1,6 @@
-"""Residual blocks around the shuffling network: `srnn.SRNNStack`, not in the paper.
+"""SRNNStack: residual blocks around SRNN, which are not in the paper.
 
-x <- x + GLU(W norm(SRNN(norm(x)))) in each of `num_layers` blocks, between an input map and an output map.
+Each of `num_layers` blocks, between an input map and an output map, computes x <- x + GLU(W norm(SRNN(norm(x)))).
 """
 
 from dataclasses import dataclass
@@ -10,36 +10,24 @@ from torch import Tensor, nn
 
 from srnn.kernels import ACTIVATIONS
 from srnn.lab.networks.network import Network
+from srnn.lab.settings import setting
 from srnn.layer import PERMUTATIONS
 from srnn.stack import SRNNStack
 
 
 @dataclass(frozen=True)
 class SRNNStackNetwork(Network):
-    """Settings of `srnn.SRNNStack`.
-
-    width           numbers per step between the blocks; 0 is the layer's default
-    gate_init, activation, permutation
-                    settings of the SRNN in each block. Its f_r is affine, also where a task's recipe has an mlp for srnn
-    block_dropout   probability, inside the blocks; `dropout` is that of the read-out
-    """
+    """Settings of `srnn.SRNNStack`. f_r is affine in all blocks, also if a task's recipe has an mlp for srnn."""
 
     num_layers: int = 2
-    width: int = 0
-    gate_init: float = -1.0
-    activation: str = "clip"
-    permutation: str = "partial"
-    block_dropout: float = 0.0
+    width: int = setting(0, "Numbers per step between the blocks, 0 for the default of the layer.", least=0)
+    gate_init: float = setting(-1.0, "Number that is added to the initial bias of the gate.")
+    activation: str = setting("clip", "Activation of the recurrence.", choices=ACTIVATIONS)
+    permutation: str = setting("partial", "Permutation of the units at each step.", choices=PERMUTATIONS)
+    block_dropout: float = setting(0.0, "Dropout inside the blocks.", least=0, below=1)
 
     name = "srnnstack"
     takes_symbols = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(self.width >= 0, "a whole number of at least 0", "width")
-        self._require(self.activation in ACTIVATIONS, f"one of {', '.join(ACTIVATIONS)}", "activation")
-        self._require(self.permutation in PERMUTATIONS, ", ".join(PERMUTATIONS), "permutation")
-        self._require(0 <= self.block_dropout < 1, "a probability below 1", "block_dropout")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return SRNNStack(

@@ -1,4 +1,4 @@
-"""rnn, lstm and gru: torch's own layers, as everyone uses them. The vanilla network has tanh, as in the SRNN paper."""
+"""rnn, lstm and gru: the layers of torch with their defaults. The vanilla network has tanh, as in the SRNN paper."""
 
 from torch import nn
 
@@ -6,6 +6,8 @@ from srnn.lab.networks.network import Network
 
 
 class RNNNetwork(Network):
+    """nn.RNN with tanh."""
+
     name = "rnn"
     authors_counts = {"": 17_025}
 
@@ -14,6 +16,8 @@ class RNNNetwork(Network):
 
 
 class LSTMNetwork(Network):
+    """nn.LSTM."""
+
     name = "lstm"
     authors_counts = {"": 67_713}
 
@@ -22,6 +26,8 @@ class LSTMNetwork(Network):
 
 
 class GRUNetwork(Network):
+    """nn.GRU."""
+
     name = "gru"
     authors_counts = {"": 50_817}
 

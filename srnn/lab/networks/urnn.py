@@ -1,10 +1,10 @@
-"""uRNN (Arjovsky, Shah and Bengio 2016): a unitary matrix as a product of cheap factors, 7 n numbers in all.
+"""uRNN (Arjovsky, Shah and Bengio 2016): a unitary matrix as a product of cheap factors with 7 n numbers.
 
     h_t = modReLU(x_t V + h_{t-1} W; b),    W = D1 F R1 P D2 F^-1 R2 D3,    complex, h_0 learned
     D = diag(exp(i theta)), F the Fourier transform, R the reflection z - 2 <z, v> v / |v|^2, P a fixed permutation
 
-The read-out sees real and imaginary parts. The code of the SRNN authors draws h_0 anew at every call, in evaluation too, which
-makes its scores random; and it counts 2,305 parameters on adding, an unused linear map among them.
+The read-out sees real and imaginary parts. The code of the SRNN authors draws a new h_0 at every call, also in evaluation,
+which makes its scores random. It counts 2,305 parameters on adding, including an unused linear map.
 """
 
 import math
@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.orthogonal import ModReLU
 from srnn.lab.networks.recurrent import glorot, uniform
+from srnn.lab.settings import setting
 
 
 class URNN(ModReLU):
-    """theta [3, H], v [2, 2, H] (which reflection, real and imaginary part)."""
+    """theta [3, H], v [2, 2, H] (reflection, then real and imaginary part)."""
 
     state_is_complex = True
     learns_start = True
@@ -49,22 +50,22 @@ def _reflect(z: Tensor, v: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class URNNNetwork(Network):
-    """factored: the factors of W at every step, instead of W built once."""
+    """Settings of uRNN."""
 
-    factored: bool = False
+    factored: bool = setting(False, "Apply the factors at every step instead of building W once.")
 
     name = "urnn"
     is_stacked = False
     authors_counts = {"": 2_305}
-    # The authors of SRNN feed an embedded symbol as the complex input itself: that is V on one-hot symbols.
-    # DEVIATION: theirs begins with N(0, 1), 16 times as long as h_0; V begins as in uRNN's paper.
-    # DEVIATION: the running mean of RMSprop begins at 0 and has an epsilon, torch's; there at 1e-3 without one.
+    # The SRNN authors use the embedding of a symbol as the complex input itself, which equals V on one-hot symbols.
+    # DEVIATION: theirs is initialised from N(0, 1), with a norm 16 times that of h_0; V is initialised as in uRNN's paper.
+    # DEVIATION: the running mean of RMSprop starts at 0 and has torch's epsilon; in uRNN's code it starts at 1e-3 without one.
     recipes = {
         "paper": {"copy": {"embed": False}},
         "own": {
             "copy": {"embed": False},
             "adding": {"hidden_size": 512},
-            # Of the sequel (Wisdom et al. 2016), which has these two; this paper's own learning rate was ten times higher.
+            # From the sequel (Wisdom et al. 2016), which has both tasks; the learning rate of this paper was ten times higher.
             "pmnist": {"hidden_size": 512, "lr": 1e-4, "batch_size": 50, "epochs": 200, "patience": 5},
             "speech": {"hidden_size": 256, "batch_size": 28, "steps": 13_000, "epochs": None},
         },

@@ -1,4 +1,4 @@
-"""The problems, one file each.
+"""The tasks, one file each.
 
 copy            recite ten symbols after a delay
 adding          add the two marked numbers
@@ -6,6 +6,8 @@ pmnist          classify a digit, pixel by pixel in a fixed random order; bigpmn
 randomlabels    memorise labels that mean nothing
 speech          frames of speech: predict the next one, or repeat the last one
 text            predict the next character of a file
+
+To add a task, write one file like copy.py and add its class to TASKS. A file of your own needs no entry: `srnn train FILE.py`.
 """
 
 from srnn.lab.tasks.adding import Adding

@@ -1,10 +1,10 @@
-"""Adding: T numbers, two of them marked; say their sum after the last.
+"""Adding: T numbers, two of them marked. The answer after the last step is the sum of these two.
 
     number   .31 .74 .08 .55 …  .92 .16 .43
     mark      ·   1   ·   ·  …   ·   1   ·        one mark in each half
     target                                  .90
 
-Numbers are uniform in [0, 1). To answer 1, the mean, has a squared error of 1/6: the variance of a sum of two.
+Numbers are uniform in [0, 1). Answering 1, the mean, has a squared error of 1/6, the variance of the sum of two of them.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srnn.errors import SettingError
+from srnn.lab.settings import setting
 from srnn.lab.tasks.task import Batch, Task, generator
 
 PAPER = {"batch_size": 50, "hidden_size": 128, "mlp": (8,), "steps": 30_000, "stop_below": 0.002}
@@ -21,9 +21,9 @@ PAPER = {"batch_size": 50, "hidden_size": 128, "mlp": (8,), "steps": 30_000, "st
 
 @dataclass(frozen=True)
 class Adding(Task):
-    """length: T."""
+    """The adding problem."""
 
-    length: int = 200
+    length: int = setting(200, "Numbers in a sequence.", least=2)
 
     name = "adding"
     input_size = 2
@@ -31,16 +31,12 @@ class Adding(Task):
     metric = "mse"
     recipes = {"paper": {"": PAPER}, "ours": {"srnn": PAPER | {"mlp": (32, 32), "optimizer": "adam", "lr": 3e-3}}}
 
-    def __post_init__(self) -> None:
-        if self.length < 2:
-            raise SettingError(f"adding: two numbers are marked, so the length must be at least 2; got {self.length}")
-
     @property
     def usual_steps(self) -> int:
         return self.length
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         return 1 / 6
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:

@@ -4,8 +4,8 @@
     target   ·········· ·········…· · 3711825546
              10 symbols  T - 1 blanks 1 10 blanks
 
-Symbols are 1 to 8, a blank is 0, the signal to begin is 9. A network without memory can only guess the last ten answers:
-10 ln 8 / (T + 20) nats a step.
+Symbols are 1 to 8, a blank is 0, and 9 is the signal to recite. A network without memory can only guess the last ten answers,
+which has a loss of 10 ln 8 / (T + 20) nats per step.
 """
 
 import math
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srnn.errors import SettingError
+from srnn.lab.settings import setting
 from srnn.lab.tasks.task import Batch, Task, generator
 
 BLANK, SIGNAL = 0, 9
@@ -23,9 +23,9 @@ BLANK, SIGNAL = 0, 9
 
 @dataclass(frozen=True)
 class Copy(Task):
-    """length: T, the delay."""
+    """The copying memory problem."""
 
-    length: int = 200
+    length: int = setting(200, "Delay in steps.", least=1)
 
     name = "copy"
     symbols = output_size = 10
@@ -33,16 +33,12 @@ class Copy(Task):
     metric = "cross-entropy"
     recipes = {"paper": {"": {"batch_size": 20, "hidden_size": 128, "mlp": (8,), "steps": 20_000}}}
 
-    def __post_init__(self) -> None:
-        if self.length < 1:
-            raise SettingError(f"copy: the delay must be at least 1 step; got length {self.length}")
-
     @property
     def usual_steps(self) -> int:
         return self.length + 20
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         return 10 * math.log(8) / (self.length + 20)
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:

@@ -1,10 +1,11 @@
-"""Permuted MNIST: name a digit that is shown pixel by pixel, in an order that is random but the same for all.
+"""Permuted MNIST: classify a digit that is shown pixel by pixel, in a random order that is the same for all images.
 
     pmnist       28 x 28, 784 steps
-    bigpmnist    the same in the middle of a black 56 x 56 image, 3136 steps: long stretches say nothing
+    bigpmnist    the same in the middle of a black 56 x 56 image, 3136 steps, long stretches of which carry no information
 
 A pixel is one of 256 grey levels, so inputs are symbols with a known value, (level / 255 - 0.1307) / 0.3081. Images 0 to 49,999
-are trained on, 50,000 to 59,999 choose the epoch (the lowest cross-entropy), the 10,000 test images are for the report.
+are for training, 50,000 to 59,999 select the epoch (by the lowest cross-entropy), and the 10,000 test images are for the
+report.
 """
 
 from collections.abc import Iterator
@@ -16,24 +17,24 @@ import numpy
 import torch
 from torch import Tensor
 
-from srnn.errors import one_of
 from srnn.lab import data
 from srnn.lab.data import mnist
-from srnn.lab.tasks.task import Batch, Classification, Settings, generator
+from srnn.lab.settings import setting
+from srnn.lab.tasks.task import Batch, Classification, Recipe, generator
 
 PIXELS = ("raw", "wrapped")
 SPLITS = {"train": ("train", 0, 50_000), "val": ("train", 50_000, 60_000), "test": ("test", 0, 10_000)}
-# About 165,000 degrees of freedom each, as in the paper. uRNN cannot have so many, and has its own paper's 512 units (16,000);
-# EURNN with two layers of rotations is beside it with as many units. The paper ran neither EURNN nor those below it here.
+# About 165,000 degrees of freedom each, as in the paper. uRNN cannot have as many: it gets the 512 units of its own paper
+# (16,000), and EURNN with two layers of rotations as many units as uRNN. The paper did not run EURNN and the second row.
 SIZES = {"lstm": 200, "gru": 231, "rnn": 400, "nru": 212, "nnrnn": 400, "urnn": 512, "eurnn": 512}
 SIZES |= {"exprnn": 562, "scornn": 562, "rgd": 394, "indrnn": 398, "mingru": 88, "lru": 82}
-CLIPPED = ("rnn", "lstm", "gru")  # by the paper's authors; NRU always is
-PAPER: dict[str, Settings] = {
+CLIPPED = ("rnn", "lstm", "gru")  # by the paper's authors; NRU is clipped on every task
+PAPER: dict[str, Recipe] = {
     "": {"batch_size": 100, "epochs": 60, "hidden_size": 1024, "mlp": (32, 32, 32)},
     **{name: {"hidden_size": size} | ({"clip": 1.0} if name in CLIPPED else {}) for name, size in SIZES.items()},
 }
-# Taken over from a prototype, whose choices were made on the validation images alone.
-OURS: dict[str, Settings] = {
+# Settings of an earlier prototype, chosen on the validation images only.
+TUNED: dict[str, Recipe] = {
     "srnn": {
         **PAPER[""],
         "epochs": 40,
@@ -51,12 +52,12 @@ OURS: dict[str, Settings] = {
 
 
 class Digits(Classification):
-    """What tasks on grey levels share: the symbols, and batches of them."""
+    """Base of the tasks on grey levels: the symbols, and batches of them."""
 
     output_size = 10
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         return 10.0
 
     @property
@@ -112,7 +113,7 @@ class PMNIST(Digits):
     name = "pmnist"
     selects = "val"
     reports = "test"
-    recipes = {"paper": PAPER, "ours": OURS}
+    recipes = {"paper": PAPER, "ours": TUNED}
     settings_tried = {"ours": 1}
     side: ClassVar[int] = 28
 
@@ -137,34 +138,31 @@ class PMNIST(Digits):
 
 @dataclass(frozen=True)
 class BigPMNIST(PMNIST):
-    """pixels: "raw" pads the grey levels with black; "wrapped" gives the values of the authors' code, see `wrap`."""
+    """The digits in the middle of a black image; `wrap` explains the pixels "wrapped"."""
 
-    pixels: str = "raw"
+    pixels: str = setting("raw", "Grey levels as they are, or as in the code of the paper's authors.", choices=PIXELS)
 
     name = "bigpmnist"
     side = 56
-
-    def __post_init__(self) -> None:
-        if self.pixels not in PIXELS:
-            raise one_of("kind of pixels", self.pixels, PIXELS)
 
     @cached_property
     def alphabet(self) -> Tensor:
         return torch.arange(256)[:, None] / 255 if self.pixels == "wrapped" else super().alphabet
 
     def _place(self, images: Tensor) -> Tensor:
-        # DEVIATION: in the authors' code values wrap on their way here; "wrapped" gives those.
+        # DEVIATION: the authors' code wraps values here; "wrapped" reproduces that.
         levels = wrap(images) if self.pixels == "wrapped" else images
         return torch.nn.functional.pad(levels, (14, 14, 14, 14)).flatten(1)
 
 
 def normalise(levels: Tensor) -> Tensor:
+    """Returns grey levels with mean 0 and deviation 1 over MNIST."""
     return (levels / 255 - 0.1307) / 0.3081
 
 
 def wrap(levels: Tensor) -> Tensor:
-    """What the authors' code makes of a grey level: the normalised value times 255 is cut to a byte, and wraps modulo 256.
+    """Returns what the authors' code makes of a grey level: 255 times the normalised value, truncated, modulo 256.
 
-    Black becomes 148, lighter than the padding, 0, and than many a grey; the ramp from black to white is no longer monotone.
+    Black becomes 148, which is lighter than the padding (0) and than many greys: the order of grey levels is lost.
     """
     return (normalise(torch.arange(256)) * 255).trunc().long().remainder(256).to(torch.uint8)[levels.long()]

@@ -1,8 +1,8 @@
-"""Random labels: learn by heart which digit's label each image was given by chance; what a network can store.
+"""Random labels: memorise which random label each image has. This measures how much a network can store.
 
 The labels of all of MNIST are shuffled, `samples` images are drawn, and their middle is cut out and read row by row. Identical
-crops with different labels cannot be told apart, so the best possible accuracy, `ceiling`, is counted and can be below 100.
-The accuracy is that on the training samples, after each epoch.
+crops with different labels cannot be told apart, so the best possible accuracy, `ceiling`, can be below 100 and is counted.
+The score is the accuracy on the training samples after each epoch.
 """
 
 from collections import Counter
@@ -13,9 +13,9 @@ import numpy
 import torch
 from torch import Tensor
 
-from srnn.errors import SettingError
 from srnn.lab import data
 from srnn.lab.data import mnist
+from srnn.lab.settings import setting
 from srnn.lab.tasks.pmnist import CLIPPED, Digits
 
 # About 15,000 degrees of freedom each, as in the paper.
@@ -26,10 +26,10 @@ DRAW = 1234  # one draw of labels and samples for all networks and seeds
 
 @dataclass(frozen=True)
 class RandomLabels(Digits):
-    """crop: side of the middle that is shown. samples: how many images."""
+    """Crops of MNIST with labels that mean nothing."""
 
-    crop: int = 8
-    samples: int = 1000
+    crop: int = setting(8, "Side of the square that is cut out of each image.", least=1, most=28)
+    samples: int = setting(1000, "Number of images.", least=1, most=60_000)
 
     name = "randomlabels"
     reports = "train"
@@ -40,12 +40,6 @@ class RandomLabels(Digits):
             "nru": {"hidden_size": SIZES["nru"], "memory_size": 64},
         }
     }
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.crop <= 28:
-            raise SettingError(f"randomlabels: an image has 28 x 28 pixels, so crop must be 1 to 28; got {self.crop}")
-        if not 1 <= self.samples <= 60_000:
-            raise SettingError(f"randomlabels: there are 60,000 images, so samples must be 1 to 60000; got {self.samples}")
 
     @property
     def usual_steps(self) -> int:
@@ -62,7 +56,7 @@ class RandomLabels(Digits):
     @cached_property
     def _splits(self) -> dict[str, tuple[Tensor, Tensor]]:
         images, labels = mnist.load(data.find("mnist"))["train"]
-        # DEVIATION: as the paper says; the authors' code takes the first samples, crops to 8 x 8 and lets the values wrap.
+        # DEVIATION: this follows the paper. The authors' code takes the first samples, crops to 8 x 8 and wraps the values.
         draws = numpy.random.RandomState(DRAW)
         shuffled = labels[draws.permutation(len(labels))]
         rows, edge = draws.permutation(len(labels))[: self.samples], (28 - self.crop) // 2

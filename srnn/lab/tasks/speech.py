@@ -1,10 +1,10 @@
-"""Speech frames: log-spectra of 129 bins, 32 ms long, one every 16 ms (srnn/data/speech.py makes them).
+"""Speech frames: log-spectra of 129 bins, 32 ms long, one every 16 ms (computed in srnn/lab/data/speech.py).
 
-    predict    see frame t, say frame t + 1; after the last comes silence
-    echo       see frame t + 1, say frame t, which was seen one step before
+    predict    input frame t, target frame t + 1; silence follows the last frame
+    echo       input frame t + 1, target frame t, which was the input one step earlier
 
-The published numbers on TIMIT are plausible for the second alone, which is far easier: the recipe they follow exchanges input
-and target. The score is the mean squared error in dB^2 over all valid frames and bins at once: long utterances weigh more,
+The numbers published on TIMIT are plausible for `echo` only, which is far easier: the code they come from exchanges input and
+target. The score is the mean squared error in dB^2 over all valid frames and bins together, so long utterances weigh more and
 padding does not count.
 """
 
@@ -17,29 +17,26 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from srnn.errors import one_of
 from srnn.lab import data
 from srnn.lab.data import speech
+from srnn.lab.settings import setting
 from srnn.lab.tasks.task import Batch, Task, generator
 
 DIRECTIONS = ("predict", "echo")
 CORPORA = ("speech", "timit", "timit-sample")
-SILENCE = -50.0  # dB, the least a frame can hold
+SILENCE = -50.0  # dB, the smallest value of a frame
 MEAN, DEVIATION = -35.0, 13.0  # dB, of frames of speech, about
 POOL = 20  # batches' worth of utterances that are sorted by length together
 
 
 @dataclass(frozen=True)
 class Speech(Task):
-    """corpus: the data set to read. standardise: inputs as (x + 35) / 13 instead of raw dB, as in the paper.
+    """Frames of speech: predict the next one, or repeat the last one."""
 
-    scale_targets: the prediction is 13 y - 35 for an output y, so that outputs are of unit scale; losses stay in dB^2.
-    """
-
-    direction: str = "predict"
-    standardise: bool = False
-    corpus: str = "speech"
-    scale_targets: bool = False
+    direction: str = setting("predict", "Predict the next frame, or repeat the previous one.", choices=DIRECTIONS)
+    standardise: bool = setting(False, "Scale inputs to (x + 35) / 13 instead of raw dB.")
+    corpus: str = setting("speech", "Data set to read.", choices=CORPORA)
+    scale_targets: bool = setting(False, "Predict 13 y - 35 for an output y, so that outputs have unit scale.")
 
     name = "speech"
     input_size = output_size = speech.BINS
@@ -53,12 +50,6 @@ class Speech(Task):
             **{name: {"clip": 1.0} for name in ("rnn", "lstm", "gru")},
         }
     }
-
-    def __post_init__(self) -> None:
-        if self.direction not in DIRECTIONS:
-            raise one_of("direction", self.direction, DIRECTIONS)
-        if self.corpus not in CORPORA:
-            raise one_of("corpus", self.corpus, CORPORA)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -77,33 +68,33 @@ class Speech(Task):
         return 217
 
     @cached_property
-    def guesser(self) -> float:
-        """The score of saying what was just seen, on the test split."""
+    def chance(self) -> float:
+        """Error of repeating the input, on the test split."""
         x, y = self._pairs("test")
         return float(numpy.square(x - y, dtype=numpy.float64).mean())
 
     @cached_property
     def lines(self) -> dict[str, float]:
-        """Scores on the test split without memory: repeating the input, and the best affine map of it, fitted on training."""
+        """Errors on the test split without memory: repeating the input, and the best affine map of it, fitted on train."""
         moments = numpy.zeros((2 * speech.BINS + 1, 2 * speech.BINS + 1))
         for x, y in zip(*(numpy.array_split(part, 20) for part in self._pairs("train")), strict=True):
-            both = numpy.hstack([x, numpy.ones((len(x), 1)), y])  # in float64, a part at a time for the sake of memory
+            both = numpy.hstack([x, numpy.ones((len(x), 1)), y])  # in float64, in parts to save memory
             moments += both.T @ both
         inputs = speech.BINS + 1
         weight = numpy.linalg.lstsq(moments[:inputs, :inputs], moments[:inputs, inputs:])[0]
         x, y = self._pairs("test")
         error = numpy.hstack([x, numpy.ones((len(x), 1))]) @ weight - y
-        return {"repeat": self.guesser, "linear": float(numpy.square(error).mean())}
+        return {"repeat": self.chance, "linear": float(numpy.square(error).mean())}
 
     def updates_per_epoch(self, batch_size: int) -> int:
         return -(-len(self._lengths("train")) // batch_size)
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
-        """Utterances of similar length: a shuffled epoch is cut into pools, each sorted and cut into batches."""
+        """Returns utterances of similar length: a shuffled epoch is cut into pools, and each pool is sorted into batches."""
         lengths = self._lengths("train")
         epoch, position = divmod(update, self.updates_per_epoch(batch_size))
         draws = generator(seed, epoch)
-        # DEVIATION: the authors' batches are of any length; sorted ones waste less on padding.
+        # DEVIATION: the authors' batches mix all lengths; sorting wastes less on padding.
         pools = torch.randperm(len(lengths), generator=draws).split(POOL * batch_size)
         rows = [part for pool in pools for part in pool[lengths[pool].argsort(stable=True)].split(batch_size)]
         order = torch.randperm(len(rows), generator=draws)
@@ -135,7 +126,7 @@ class Speech(Task):
         return torch.from_numpy(numpy.diff(self._frames[split][1]))
 
     def _pairs(self, split: str) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """All frames that are seen and those to be said, each [total, 129]; after an utterance comes silence."""
+        """Returns all input frames and all target frames, each [total, 129]; silence follows an utterance."""
         frames, offsets = self._frames[split]
         following = numpy.full_like(frames, SILENCE)
         following[:-1] = frames[1:]

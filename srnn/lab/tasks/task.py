@@ -1,6 +1,6 @@
-"""What a task is: a frozen dataclass whose fields are its settings and whose methods are the problem.
+"""Base class of the tasks: a frozen dataclass whose fields are its settings and whose methods define the problem.
 
-Data are a function of the seed and of the number of the update or epoch, and of nothing that happened before, so a run can
+Data are a function of the seed and of the number of the update or epoch, and of nothing that happened before. So a run can
 resume anywhere, and any part of the data can be generated anywhere.
 
 N sequences, T steps, C inputs, V symbols, O outputs.
@@ -14,32 +14,46 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-Settings = Mapping[str, Any]
+from srnn.lab.settings import Settings
+
+Recipe = Mapping[str, Any]  # settings of a Run, of its task and of its network, by name
 
 
 @dataclass(frozen=True)
 class Batch:
-    """N sequences: real inputs [N, T, C] or symbols [N, T], and the answers; lengths [N] where they differ."""
+    """N sequences and their answers.
+
+    input       real numbers [N, T, C] or symbols [N, T]
+    target      as the task's loss wants it
+    lengths     [N] steps of each sequence, None if all have T
+    """
 
     input: Tensor
     target: Tensor
     lengths: Tensor | None = None
 
     def to(self, device: torch.device) -> "Batch":
+        """Returns the batch on another device."""
         lengths = None if self.lengths is None else self.lengths.to(device)
         return Batch(self.input.to(device), self.target.to(device), lengths)
 
 
 @dataclass(frozen=True)
-class Task:
-    """A problem. A subclass sets the constants below, and writes `batch` and, where there are data to test on, `batches`.
+class Task(Settings):
+    """A problem. A subclass sets the constants below and writes `chance`, `batch`, `loss` and, if it has test data, `batches`.
 
-    Sizes: `symbols` is V where inputs are symbols with a learned embedding; `alphabet` gives each symbol [V, C] where its value
-    is known, as that of a grey level is. `every_step` asks for an answer at every step, otherwise after the last.
-    Score: `metric` names it, `guesser` is that of an answer without memory, `ceiling` the best there is, where it is known.
-    `selects` is the split that says which weights are kept and `reports` the one whose score the run reports, once, with those
-    weights; without them the loss of the training itself is reported, as on data that never repeat.
-    `recipes` are settings of a Run by recipe and then by network, "" for all of them; see training/recipes.py.
+    Its fields are its settings (see srnn/lab/settings.py): `length: int = setting(200, "Delay in steps.", least=1)`.
+
+    input_size          C, for inputs that are real numbers
+    symbols             V, for inputs that are symbols with a learned embedding
+    output_size         O
+    every_step          True for an answer at every step, False for one answer after the last step
+    metric              name of the score, as it is shown
+    selects             split that decides which weights are kept, None if there are no validation data
+    reports             split whose score the run reports once, with these weights; None if data never repeat, then the run
+                        reports the loss of the training itself
+    recipes             settings by recipe and then by network, "" for all networks; see training/recipes.py
+    settings_tried      by recipe, how many settings were tried before this one was chosen; for the record
     """
 
     name: ClassVar[str]
@@ -51,68 +65,71 @@ class Task:
     higher_is_better: ClassVar[bool] = False
     selects: ClassVar[str | None] = None
     reports: ClassVar[str | None] = None
-    recipes: ClassVar[Mapping[str, Mapping[str, Settings]]] = {}
-    settings_tried: ClassVar[Mapping[str, int]] = {}  # by recipe, before the one that is in it was chosen; for the record
+    recipes: ClassVar[Mapping[str, Mapping[str, Recipe]]] = {}
+    settings_tried: ClassVar[Mapping[str, int]] = {}
 
     @property
     def usual_steps(self) -> int:
-        """About how many steps a sequence has; some networks set their bounds by it."""
+        """Typical number of steps of a sequence; some networks choose their bounds by it."""
         return 1000
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The names that `batches` takes."""
+        """Names that `batches` takes."""
         return tuple(dict.fromkeys(split for split in (self.selects, self.reports) if split is not None))
 
     @property
     def data_set(self) -> str | None:
-        """The name of the data that are read (`srnn data`); None where they are drawn."""
+        """Name of the data set that is read (see `srnn data`), None if data are generated."""
         return None
 
     @property
     def data_digest(self) -> str | None:
-        """A digest of the data that are read, for the record; None where they are drawn."""
+        """Digest of the data that are read, for the record; None if data are generated."""
         return None
 
     @property
-    def guesser(self) -> float:
+    def chance(self) -> float:
+        """Score of the best answer without memory."""
         raise NotImplementedError
 
     @property
     def ceiling(self) -> float | None:
+        """Best possible score, None if it is not known."""
         return None
 
     @property
     def alphabet(self) -> Tensor | None:
+        """Value [V, C] of each symbol, if it is known as that of a grey level is; None for a learned embedding."""
         return None
 
     def updates_per_epoch(self, batch_size: int) -> int | None:
-        """None where data never repeat."""
+        """Returns the number of batches in a pass over the data, None if data never repeat."""
         return None
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
-        """The batch of the update with this number, counted from 0."""
+        """Returns the training batch of an update, counted from 0."""
         raise NotImplementedError
 
     def batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """All of a split, to be scored."""
+        """Yields a whole split in batches, for evaluation."""
         raise NotImplementedError
 
     def loss(self, output: Tensor, batch: Batch) -> Tensor:
-        """What training lowers: a mean over `weight(batch)` answers."""
+        """Returns what training minimises: a mean over `weight(batch)` answers."""
         raise NotImplementedError
 
     def score(self, output: Tensor, batch: Batch) -> Tensor:
-        """The mean of the metric over the same answers; the loss itself unless a task says otherwise."""
+        """Returns the mean of the metric over the same answers. The default is the loss."""
         return self.loss(output, batch)
 
     def weight(self, batch: Batch) -> int:
-        """How many answers a batch holds, so that means over batches are means over answers."""
+        """Returns the number of answers in a batch, so that means over batches are means over answers."""
         return batch.target.shape[0]
 
 
 class Classification(Task):
-    """What tasks with one class per sequence share: cross-entropy, and accuracy in percent."""
+    """Base of tasks with one class per sequence: cross-entropy, and accuracy in percent."""
 
     metric = "accuracy"
     higher_is_better = True
@@ -125,7 +142,7 @@ class Classification(Task):
 
 
 def mix(*numbers: int) -> int:
-    """A seed made of all the numbers, such as a run's seed and an update; neighbours give seeds far apart (splitmix64)."""
+    """Returns a seed made of all numbers, such as a run's seed and an update; close numbers give distant seeds (splitmix64)."""
     mixed, ones = 0, 0xFFFFFFFFFFFFFFFF
     for number in numbers:
         mixed = (mixed + number + 0x9E3779B97F4A7C15) & ones
@@ -136,4 +153,5 @@ def mix(*numbers: int) -> int:
 
 
 def generator(*numbers: int) -> torch.Generator:
+    """Returns a generator of random numbers that is seeded with all the numbers given."""
     return torch.Generator().manual_seed(mix(*numbers))

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from srnn.errors import DataError, SettingError
+from srnn.errors import DataError
 from srnn.lab import data
 from srnn.lab.data import text
+from srnn.lab.settings import setting
 from srnn.lab.tasks.task import Batch, Task, generator
 
 SHARES = {"train": (0.0, 0.9), "val": (0.9, 0.95), "test": (0.95, 1.0)}
@@ -31,10 +32,10 @@ RECIPE = {"batch_size": 32, "steps": 2000, "hidden_size": 256, "mlp": (64,), "op
 
 @dataclass(frozen=True)
 class Text(Task):
-    """file: path of a UTF-8 text file, "" for the data set `text`. length: characters per sequence."""
+    """The next character of a text."""
 
-    file: str = ""
-    length: int = 256
+    file: str = setting("", "UTF-8 text file to read instead of the data set 'text'.")
+    length: int = setting(256, "Characters in a sequence.", least=1)
 
     name = "text"
     every_step = True
@@ -42,10 +43,6 @@ class Text(Task):
     selects = "val"
     reports = "test"
     recipes = {"paper": {"": RECIPE}}
-
-    def __post_init__(self) -> None:
-        if self.length < 1:
-            raise SettingError(f"text: length must be at least 1; got {self.length}")
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -72,7 +69,7 @@ class Text(Task):
         return self.symbols
 
     @cached_property
-    def guesser(self) -> float:
+    def chance(self) -> float:
         pairs = numpy.ones((self.symbols, self.symbols))
         train, test = self._part("train"), self._part("test")
         numpy.add.at(pairs, (train[:-1], train[1:]), 1)
@@ -107,7 +104,7 @@ class Text(Task):
         if self.file:
             return Path(self.file)
         found = text.locate(data.find("text"))
-        assert found is not None  # it is what the data set is known by
+        assert found is not None  # data.find has seen it
         return found
 
     @cached_property
@@ -123,6 +120,6 @@ class Text(Task):
         return ids[start:stop]
 
     def _windows(self, split: str) -> list[tuple[int, int]]:
-        """Windows of length + 1 characters that overlap by one, so that every character after the first is predicted once."""
+        """Returns windows of length + 1 characters that overlap by one: each character but the first is predicted once."""
         total = len(self._part(split))
         return [(start, min(start + self.length + 1, total)) for start in range(0, total - 1, self.length)]

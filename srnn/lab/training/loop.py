@@ -460,7 +460,7 @@ class Training:
             "result": result,
             "selection": position.best,
             "training": _judge([loss for entry in entries for loss in entry["losses"]]),
-            "guesser": task.guesser,
+            "guesser": task.chance,
             "ceiling": task.ceiling,
             "lines": getattr(task, "lines", None),
             "settings_tried": task.settings_tried.get(self.run.recipe),

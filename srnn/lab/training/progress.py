@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from srnn.diagnose import diagnose
+from srnn.diagnosis import diagnose
 from srnn.errors import SettingError, StorageError
 from srnn.lab.records import store
 from srnn.lab.tasks.task import Batch
@@ -64,7 +64,7 @@ class Status:
         parts = [f"loss {number(sum(recent) / len(recent))}"] if recent else []
         if (found := training.last_evaluation) is not None:
             parts.append(f"{found['split']} {task.metric} {number(found['score'])}")
-        parts.append(f"guesser {number(task.guesser)}")
+        parts.append(f"guesser {number(task.chance)}")
         if training.updates_per_epoch:
             parts.append(f"epoch {position.step / training.updates_per_epoch:.1f}")
         return "  ".join(parts)
@@ -188,12 +188,12 @@ def _at_chance(training: Training) -> str:
     task, position = training.task, training.position
     if (found := training.last_evaluation) is not None:
         best = 100.0 if task.ceiling is None else task.ceiling
-        stalled, standing = best - found["score"] > STALLED * (best - task.guesser), f"{task.metric} {number(found['score'])}"
+        stalled, standing = best - found["score"] > STALLED * (best - task.chance), f"{task.metric} {number(found['score'])}"
     else:
         losses = position.recent[-(position.step // 2) :]
         mean = sum(losses) / len(losses)
-        stalled, standing = mean > STALLED * task.guesser, f"loss {number(mean)}"
-    return f"{standing}, chance level {number(task.guesser)}" if stalled else ""
+        stalled, standing = mean > STALLED * task.chance, f"loss {number(mean)}"
+    return f"{standing}, chance level {number(task.chance)}" if stalled else ""
 
 
 def _some_sequences(training: Training) -> Batch:

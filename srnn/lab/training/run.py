@@ -1,6 +1,6 @@
-"""Run: every setting that decides a number, frozen.
+"""Run: all settings that decide a result, in a frozen dataclass.
 
-Two equal runs give equal curves on the same machine, bit for bit; where a clock ends them, one may go farther than the other.
+Equal runs give bit-identical curves on the same machine. Only a run that a clock ends may get further than its equal.
 """
 
 import hashlib
@@ -8,142 +8,102 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from srnn.errors import RecordError, SettingError, one_of
+from srnn.errors import RecordError, SettingError
 from srnn.lab.networks.network import OPTIMIZERS, Network
+from srnn.lab.settings import Settings, setting
 from srnn.lab.tasks.task import Task
 
 SCHEDULES = ("constant", "cosine", "staircase")
 SELECTS = ("loss", "metric")
-LARGEST = 3e38  # that float32 can hold
-LIMITS = ("steps", "epochs", "minutes", "cpu_minutes", "patience")  # how long, not how: a run may be continued with others
+LIMITS = ("steps", "epochs", "minutes", "cpu_minutes", "patience")  # when a run ends: these may change when it is resumed
 
 
 @dataclass(frozen=True)
-class Run:
-    """A task, a network and how it is trained.
-
-    embed, readout, norm, dropout       see `models.Model`
-    optimizer, lr, weight_decay         of what the network does not train in its own way
-    alpha                               the decay of rmsprop's mean square, 0.9 in the paper
-    clip, clip_value                    the norm gradients are clipped to, and the size of one entry; None: not at all
-    schedule, warmup                    "cosine" goes to 0 at the last update; warm-up is linear, in updates
-    decay_every                         "staircase": updates until the rate is divided by 10, and again
-    steps, epochs, minutes              updates, passes over the data, time of training: the first that is reached ends the run
-    cpu_minutes                         the same in time of the processor: fair where others use the machine too
-    patience                            evaluations without a better one on the validation data until the run ends
-    stop_below                          the run ends when the mean loss of 500 updates is below this
-    select                              what keeps weights: the lowest "loss" or the best "metric" on the validation data
-    eval_every                          updates between entries of the curve; None: an epoch, or 100 where there is none
-    threads                             of torch: matrix products round otherwise with another number of them
-    """
+class Run(Settings):
+    """A task, a network and how the network is trained. `training.model.Model` explains embed, readout, norm and dropout."""
 
     task: Task
     network: Network
-    recipe: str = "paper"
-    embed: bool = True
-    readout: tuple[int, ...] = ()
-    norm: bool = False
-    dropout: float = 0.0
-    batch_size: int = 100
-    optimizer: str = "rmsprop"
-    lr: float = 1e-3
-    alpha: float = 0.9
-    weight_decay: float = 0.0
-    clip: float | None = None
-    clip_value: float | None = None
-    schedule: str = "constant"
-    warmup: int = 0
-    decay_every: int = 20_000
-    steps: int | None = None
-    epochs: int | None = None
-    minutes: float | None = None
-    cpu_minutes: float | None = None
-    patience: int | None = None
-    stop_below: float | None = None
-    select: str = "loss"
-    eval_every: int | None = None
-    seed: int = 1234
-    threads: int = 1
-    device: str = "cpu"
+    recipe: str = setting("paper", "Recipe that gives the settings you omit.")  # "paper", "own" or "ours", see recipes.SHOWN
+    embed: bool = setting(True, "Learn an embedding of symbols instead of one-hot inputs.")
+    readout: tuple[int, ...] = setting((), "Widths of the hidden layers of the read-out, such as 512, or none.", least=1)
+    norm: bool = setting(False, "Normalise the layer's output before the read-out.")
+    dropout: float = setting(0.0, "Dropout in the read-out.", least=0, below=1)
+    batch_size: int = setting(100, "Sequences in an update.", least=1)
+    optimizer: str = setting(
+        "rmsprop", "Optimizer of all parameters that the network does not train in its own way.", choices=OPTIMIZERS
+    )
+    lr: float = setting(1e-3, "Learning rate.", above=0)
+    alpha: float = setting(0.9, "Decay of the mean square in rmsprop.", least=0, below=1)
+    weight_decay: float = setting(0.0, "Weight decay.", least=0)
+    clip: float | None = setting(None, "Norm that gradients are clipped to, 0 for no clipping.", above=0)
+    clip_value: float | None = setting(None, "Bound that each entry of a gradient is clipped to, 0 for no clipping.", above=0)
+    schedule: str = setting(
+        "constant", "Learning rate over time: cosine ends at 0, staircase divides by 10.", choices=SCHEDULES
+    )
+    warmup: int = setting(0, "Updates of linear warm-up.", least=0)
+    decay_every: int = setting(20_000, "Updates between two divisions of the rate, for schedule staircase.", least=1)
+    steps: int | None = setting(None, "End after this many updates.", least=1)
+    epochs: int | None = setting(None, "End after this many passes over the data.", least=1)
+    minutes: float | None = setting(None, "End after this many minutes at the latest.", above=0)
+    cpu_minutes: float | None = setting(None, "End after this many minutes of CPU time at the latest.", above=0)
+    patience: int | None = setting(None, "End after this many evaluations without improvement.", least=1)
+    stop_below: float | None = setting(None, "End when the mean loss of 500 updates is below this.")
+    select: str = setting("loss", "Keep the weights with the best validation loss or metric.", choices=SELECTS)
+    eval_every: int | None = setting(None, "Updates between two evaluations, by default one epoch or 100 updates.", least=1)
+    seed: int = setting(1234, "Seed of initial weights and data.", least=0, below=2**63)
+    threads: int = setting(1, "Threads of torch, which torchrun shares among the processes of a machine.", least=1, most=1024)
+    device: str = setting("cpu", "Device of torch, such as cpu or cuda:1.")
 
-    def __post_init__(self) -> None:
-        reals = ("lr", "alpha", "weight_decay", "clip", "clip_value", "dropout", "minutes", "cpu_minutes", "stop_below")
-        for name in reals:
-            if isinstance(value := getattr(self, name), int):  # 1 and 1.0 are the same run, with the same id
-                object.__setattr__(self, name, float(value))
-        for name in ("batch_size", "threads", "steps", "epochs", "patience", "eval_every", "decay_every", "warmup", "seed"):
-            _check_whole(name, getattr(self, name), 0 if name in ("warmup", "seed") else 1)
-        for name in reals:
-            if (value := getattr(self, name)) is not None and not abs(value) < LARGEST:
-                raise SettingError(f"{name} must be a finite number; got {value}")
-        if self.weight_decay < 0:
-            raise SettingError(f"weight_decay must not be negative; got {self.weight_decay}")
-        if self.threads > 1024:
-            raise SettingError(f"threads must be at most 1024; got {self.threads}")
-        if not 0 <= self.alpha < 1:
-            raise SettingError(f"alpha must be from 0 to below 1; got {self.alpha}")
-        for name in ("lr", "clip", "clip_value", "minutes", "cpu_minutes"):
-            if (value := getattr(self, name)) is not None and not value > 0:
-                raise SettingError(f"{name} must be positive; got {value}")
-        if self.seed >= 2**63:
-            raise SettingError(f"seed must be below 2**63, torch takes no larger one; got {self.seed}")
-        for width in self.readout:
-            _check_whole("every width of readout", width, 1)
-        if not 0 <= self.dropout < 1:
-            raise SettingError(f"dropout must be a probability below 1; got {self.dropout}")
-        for kind, value, values in (
-            ("optimizer", self.optimizer, OPTIMIZERS),
-            ("schedule", self.schedule, SCHEDULES),
-            ("select", self.select, SELECTS),
-        ):
-            if value not in values:
-                raise one_of(kind, value, values)
+    def check(self) -> None:
+        """Raises a SettingError for settings that do not go together."""
         if self.steps is self.epochs is self.minutes is self.cpu_minutes is None:
             raise SettingError("a run needs an end: give --steps, --epochs or --minutes")
         if self.schedule == "cosine" and self.steps is self.epochs is None:
-            raise SettingError(f"schedule {self.schedule} must know the last update: give --steps or --epochs")
+            raise SettingError(f"schedule {self.schedule} needs the number of updates: give --steps or --epochs")
         if self.epochs is not None and type(self.task).updates_per_epoch is Task.updates_per_epoch:
-            raise SettingError(f"{self.task.name} has no epochs, its data never repeat: give --steps or --minutes")
+            raise SettingError(f"{self.task.name} has no epochs because its data never repeat: give --steps or --minutes")
         if self.patience is not None and self.task.selects is None:
-            raise SettingError(f"patience needs validation data, and {self.task.name} has none")
+            raise SettingError(f"patience needs validation data, and {self.task.name} has none: leave out --patience")
 
     @property
     def id(self) -> str:
-        """A name for this very run, such as copy-srnn-1f0c33a9; it stays when later versions have more settings."""
-        said = {part: _said(thing) for part, thing in (("run", self), ("task", self.task), ("network", self.network))}
-        digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        """Name of this run, such as copy-srnn-1f0c33a9. It stays the same when later versions add settings."""
+        changed = {part: _changed(thing) for part, thing in (("run", self), ("task", self.task), ("network", self.network))}
+        digest = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
         return f"{self.task.name}-{self.network.name}-{digest[:8]}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON: what is written about a run, and what `recipes.from_dict` reads."""
+        """Returns plain values for JSON, which `recipes.from_dict` reads."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
         plain["task"] = {"name": self.task.name, **asdict(self.task), **_source(self.task)}
         plain["network"] = {"name": self.network.name, **asdict(self.network), **_source(self.network)}
         return json.loads(json.dumps(plain))
 
     def with_limits(self, **limits: Any) -> "Run":
-        """The same run with another end; a decaying rate has its end in every update, so it cannot have another."""
+        """Returns the same run with another end.
+
+        Raises:
+            RecordError: The schedule is cosine, where every update depends on the number of updates.
+        """
         changed = {name: value for name, value in limits.items() if value is not None and value != getattr(self, name)}
         if self.schedule == "cosine" and changed.keys() & {"steps", "epochs"}:
-            raise RecordError(f"a run with schedule {self.schedule} cannot be given another end; begin a new one")
+            raise RecordError(f"a run with schedule {self.schedule} cannot be given another end; start a new one")
         ends = {"steps", "epochs"}
-        if changed.keys() & ends:  # one of them stands in the place of the other
+        if changed.keys() & ends:  # one of them replaces the other
             changed = dict.fromkeys(ends - limits.keys()) | changed
         return replace(self, **changed)
 
 
-def _said(thing: Any) -> dict[str, Any]:
-    """The settings that are not at their defaults."""
+def _changed(thing: Settings) -> dict[str, Any]:
+    """Returns the settings that differ from their defaults."""
     settings = {field.name: (getattr(thing, field.name), field.default) for field in fields(thing)}
-    said = {name: value for name, (value, default) in settings.items() if value != default and name not in ("task", "network")}
-    return said | (_source(thing) if isinstance(thing, Task | Network) else {})
+    changed = {
+        name: value for name, (value, default) in settings.items() if value != default and name not in ("task", "network")
+    }
+    return changed | (_source(thing) if isinstance(thing, Task | Network) else {})
 
 
 def _source(thing: Task | Network) -> dict[str, str]:
-    """Path and content of the user's file that a task or a network comes from; nothing for our own."""
+    """Returns path and digest of the user's file that defines a task or a network; nothing for those of this package."""
     return {key: value for key in ("path", "sha256") if (value := getattr(type(thing), f"file_{key}", None))}
-
-
-def _check_whole(name: str, value: Any, least: int) -> None:
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-        raise SettingError(f"{name} must be a whole number of at least {least}; got {value!r}")

@@ -1,0 +1,77 @@
+"""`srnn bench`: speed and memory compared with the layers of torch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from srnn.errors import SettingError
+
+
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Take fewer and shorter measurements, for a first look.")] = False,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 2,
+    repeats: Annotated[
+        int | None,
+        typer.Option(min=1, help="Measurements of each number.", show_default="7, with --scale and --step 15, with --quick 3"),
+    ] = None,
+    networks: Annotated[
+        bool, typer.Option("--networks", help="Measure a training step of every network at the sizes of the paper's Table 4.")
+    ] = False,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Measure a training step on one process and on two, and extrapolate to more.")
+    ] = False,
+    step: Annotated[
+        bool, typer.Option("--step", help="Measure one time step compared with nn.GRUCell, nn.GRU and onnxruntime.")
+    ] = False,
+    swap: Annotated[
+        bool, typer.Option("--swap", help="Train six small programs with nn.GRU, nn.LSTM, SRNN and SRNNStack.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes of --swap, with one thread each.")] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run this benchmark, or this program of --swap, only. Repeat it for several.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File of the record.", show_default="results/bench[-networks|-scale|-step].json, results/swap.jsonl"),
+    ] = None,
+    readme: Annotated[Path | None, typer.Option(help="Markdown file whose table is replaced by this one.")] = None,
+) -> None:
+    """Measure speed and memory compared with nn.RNN, nn.LSTM and nn.GRU.
+
+    Results are compared with the reference before anything is timed. A target that is missed is shown, but is no error.
+
+    [dim]srnn bench --quick
+    srnn bench --networks --readme docs/networks.md
+    srnn bench --scale --readme docs/scale.md
+    srnn bench --step
+    srnn bench --swap --jobs 2 --readme docs/migrate.md
+    srnn bench --readme README.md[/dim]
+    """
+    from srnn.lab import bench as benchmark
+
+    if swap:
+        from srnn.lab.bench import swap as swapping
+
+        if networks or scale or step or repeats or threads != 2:
+            raise SettingError("--swap runs one thread per job: leave out --networks, --scale, --step, --repeats and --threads")
+        raise typer.Exit(swapping.main(quick, jobs, out, readme, only or ()))
+    if jobs != 1:
+        raise SettingError(f"--jobs is an option of --swap; got {jobs} without it")
+    if step:
+        from srnn.lab.bench import step as stepping
+
+        if networks or scale or only or threads != 2:
+            raise SettingError("--step always runs on one thread: leave out --networks, --scale, --only and --threads")
+        out = out or stepping.RECORD.with_stem(stepping.RECORD.stem + ("-quick" if quick else ""))
+        raise typer.Exit(stepping.main(repeats or (3 if quick else 15), out, readme))
+    if scale:
+        from srnn.lab.bench import scale as scaling
+
+        if networks or only or threads != 2:
+            raise SettingError("--scale always runs one thread per process: leave out --networks, --only and --threads")
+        out = out or scaling.RECORD.with_stem(scaling.RECORD.stem + ("-quick" if quick else ""))
+        raise typer.Exit(scaling.main(repeats or (3 if quick else 15), out, readme))
+    raise typer.Exit(
+        benchmark.main(quick=quick, threads=threads, repeats=repeats, out=out, readme=readme, only=only, networks=networks)
+    )

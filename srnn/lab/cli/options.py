@@ -1,0 +1,179 @@
+"""Options that several commands share, one option for each setting, and names for shell completion.
+
+Names for completion are read from the sources, because importing the modules that define them takes seconds.
+"""
+
+import ast
+import os
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from srnn.errors import SettingError
+from srnn.lab.settings import Rule, from_text, rules
+
+TASK, NETWORK, RUN, FILES = "Task", "Network (srnn info NAME lists more)", "Model and training", "Files"
+NOT_OPTIONS = ("task", "network", "recipe")  # settings of a run that `srnn train` has arguments for
+LAB = Path(__file__).parents[1]
+
+
+def _declared(files: str, pattern: str) -> list[str]:
+    sources = (path.read_text(encoding="utf-8") for path in LAB.glob(files))
+    return sorted({name for source in sources for name in re.findall(pattern, source, re.MULTILINE)})
+
+
+def task_names() -> list[str]:
+    """Returns the names of all tasks."""
+    return _declared("tasks/*.py", r'^    name = "(\w+)"')
+
+
+def network_names() -> list[str]:
+    """Returns the names of all networks."""
+    return _declared("networks/*.py", r'^    name = "(\w+)"')
+
+
+def exhibit_names() -> list[str]:
+    """Returns "all" and the names of all exhibits of the paper."""
+    return ["all", *_declared("paper/**/*.py", r'\bExhibit\(\s*(?:id=)?"(\w+)"')]
+
+
+def data_set_names() -> list[str]:
+    """Returns the names of all data sets."""
+    return _declared("data/*.py", r'\bDataSet\(\s*(?:name=)?"([\w-]+)"')
+
+
+def recipe_names() -> list[str]:
+    """Returns the names of all recipes, as they are shown."""
+    return list(ast.literal_eval(_declared("training/recipes.py", r"^SHOWN = (\{.*\})")[0]).values())
+
+
+def setting_names() -> list[str]:
+    """Returns the names of all settings that have an option."""
+    declared = r"^    (\w+): [^=\n]+ = setting\("
+    names = [name for files in ("tasks/*.py", "networks/*.py", "training/run.py") for name in _declared(files, declared)]
+    return [name for name in dict.fromkeys(names) if name not in NOT_OPTIONS]
+
+
+Data = Annotated[Path | None, typer.Option(help="Folder of data sets, searched before those of $SRNN_DATA.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time, with one thread each.")]
+Model = Annotated[
+    str, typer.Option(help="Network (srnn info lists them), or your own Python file.", autocompletion=network_names)
+]
+Ray = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster, without an address on a new local one.")
+]
+Recipe = Annotated[
+    str, typer.Option(help="Where settings you omit come from: paper, original or tuned.", autocompletion=recipe_names)
+]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Any setting as NAME=VALUE. Repeat it for several.")]
+Trust = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Python file that defines the run's custom task or network. Code named in a run folder is executed only if listed."
+    ),
+]
+
+
+@cache
+def setting_options(names_only: bool) -> list[Any]:
+    """Returns an option of `srnn train` for each setting of a run, of the tasks and of the networks.
+
+    Args:
+        names_only: True for shell completion, which needs no more, and must not import torch.
+    """
+    described = {name: (str, typer.Option(f"--{_dashed(name)}")) for name in setting_names()} if names_only else _described()
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+        for name, (kind, option) in described.items()
+    ]
+
+    def settings(**given: Any) -> None:
+        """Stands for the command, so that typer makes its options."""
+
+    settings.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    settings.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    alone = typer.Typer(add_completion=False)
+    alone.command()(settings)
+    return typer.main.get_command(alone).params
+
+
+def _described() -> dict[str, tuple[Any, Any]]:
+    """Returns type and option of each setting. The options of the baselines are hidden: they would fill two screens."""
+    from srnn.lab.networks import NETWORKS
+    from srnn.lab.tasks import TASKS
+    from srnn.lab.training.run import Run
+
+    found: dict[str, tuple[Any, Any]] = {}
+    for panel, kinds in ((TASK, TASKS), (NETWORK, NETWORKS), (RUN, {"": Run})):
+        owners: dict[str, dict[Rule, list[str]]] = {}
+        for name, kind in kinds.items():
+            for rule in rules(kind).values():
+                owners.setdefault(rule.name, {}).setdefault(rule, []).append(name)
+        for name, by_rule in owners.items():
+            if name in NOT_OPTIONS:
+                continue
+            is_shared = all(len(names) == len(kinds) for names in by_rule.values())
+            helps = [rule.help if is_shared else f"{', '.join(names)}: {rule.help}" for rule, names in by_rule.items()]
+            is_hidden = panel == NETWORK and not any("srnn" in names for names in by_rule.values())
+            found[name] = _option(next(iter(by_rule)), " ".join(helps), panel, is_hidden)
+    return found
+
+
+def _option(rule: Rule, help: str, panel: str, is_hidden: bool) -> tuple[Any, Any]:
+    dashed = _dashed(rule.name)
+    flag = f"--{dashed}/--no-{dashed}" if rule.kind is bool else f"--{dashed}"
+    help += f" One of {', '.join(rule.choices)}." if rule.choices else ""
+    option = typer.Option(
+        flag, help=help, metavar="N,N,..." if rule.is_tuple else None, rich_help_panel=panel, hidden=is_hidden
+    )
+    return str if rule.is_tuple or rule.kind is None else rule.kind, option
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def settings_given(texts: Iterable[str], known: Mapping[str, Rule], options: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Returns the settings that the options and the NAME=VALUE texts of --set give.
+
+    Args:
+        texts: What was given to --set.
+        known: Rules of the settings there are, for the type of a value.
+        options: Values of options, by the name of the setting.
+
+    Raises:
+        SettingError: A text is not NAME=VALUE, or a setting is given twice.
+    """
+    given = {
+        name: from_text(value, known[name]) if name in known and isinstance(value, str) else value
+        for name, value in options.items()
+    }
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or name in NOT_OPTIONS:
+            raise SettingError(f"--set takes NAME=VALUE with the name of a setting; got {text!r}")
+        if name in given:
+            raise SettingError(f"{name} is given twice; give it once")
+        given[name] = from_text(value, known.get(name))
+    return given
+
+
+def look_in(data: Path | None) -> None:
+    """Makes this process, and those it starts, look for data sets in a folder before all others."""
+    if data is not None:
+        if not data.is_dir():
+            raise SettingError(f"--data {data}: there is no such folder")
+        os.environ["SRNN_DATA"] = os.pathsep.join([str(data), *filter(None, [os.environ.get("SRNN_DATA")])])
+
+
+def profile(name: str, quick: bool) -> str:
+    """Returns the profile of a plan, given --profile and --quick."""
+    if quick and name not in ("cpu", "quick"):
+        raise SettingError(f"--quick is a profile of its own: leave out --profile {name}")
+    return "quick" if quick else name

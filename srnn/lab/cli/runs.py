@@ -1,0 +1,81 @@
+"""`srnn runs`: a table of the runs in a folder."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from srnn.errors import RecordError
+from srnn.lab.cli.options import Json
+from srnn.lab.terminal import print_table
+
+HEADINGS = {"folder": "folder", "settings": "settings", "seed": "seed", "state": "state", "updates": "updates"}
+HEADINGS |= {"score": "score", "guesser": "chance"}  # by key of what --json prints
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(help="Folder of run folders, or of records.")] = Path("runs"),
+    as_json: Json = False,
+    readme: Annotated[Path | None, typer.Option(help="Markdown file whose table of results is replaced.")] = None,
+) -> None:
+    """List runs, how far they are, and how well they do.
+
+    If the folder has records, there is one line for all seeds of the same settings.
+
+    [dim]srnn runs
+    srnn runs results
+    srnn runs results --readme docs/results.md[/dim]
+    """
+    found = list_runs(folder, Console(quiet=as_json), readme)
+    if as_json:
+        typer.echo(json.dumps(found, indent=1))
+
+
+def list_runs(folder: Path, console: Console, readme: Path | None = None) -> list[dict[str, Any]]:
+    """Prints and returns the runs in the run folders of a folder, or the records in its files."""
+    from srnn.lab.records import store
+    from srnn.lab.report import runs as results
+
+    if not folder.is_dir():
+        raise RecordError(f"there is no folder {folder}; start a run with: srnn train copy")
+    if (folder / "run.json").exists():
+        raise RecordError(f"{folder} is itself a run folder; give the folder that holds it")
+    if readme is not None or any(folder.glob("*.jsonl")):
+        collected = results.read(folder)
+        console.print(results.table(collected, console.width))
+        if readme is not None:
+            store.replace(readme, store.filled(readme, "results", results.markdown(collected)))
+        return collected
+    found = [_examine(path.parent) for path in sorted(folder.glob("*/run.json"))]
+    if found:
+        print_table(console, list(HEADINGS.values()), [[str(row[key]) for key in HEADINGS] for row in found])
+    else:
+        console.print(f"no runs in {folder}; start one with: srnn train copy", markup=False, highlight=False)
+    return found
+
+
+def _examine(path: Path) -> dict[str, Any]:
+    """Returns the state of a run, read from its files only, so that no code of a user's task or network is executed."""
+    from srnn.lab.records import store
+    from srnn.lab.records.folder import RunFolder, load_tensors
+    from srnn.lab.report import runs as results
+    from srnn.lab.training.progress import number
+
+    place = RunFolder(path)
+    row: dict[str, Any] = {**dict.fromkeys(HEADINGS, ""), "folder": path.name}
+    try:
+        run = store.read(place.run)["run"]
+        row |= {"settings": ", ".join(results.brief(run)), "seed": run["seed"]}
+        if not place.record.exists():
+            step = load_tensors(place.checkpoint)[1]["position"]["step"] if place.checkpoint.exists() else 0
+            return row | {"state": "unfinished", "updates": step}
+        record = store.read(place.record)
+        score = record["result"]["value"] if record["result"] else (record["training"] or {}).get("lowest")
+        shown = {"score": "" if score is None else number(score), "guesser": number(record["guesser"])}
+        return row | {"state": record["status"], "updates": record["updates"], **shown}
+    except RecordError as error:
+        return row | {"state": f"unreadable: {error}"}
+    except (KeyError, TypeError, AttributeError) as error:
+        return row | {"state": f"unreadable: {place.path} is damaged ({error!r})"}
