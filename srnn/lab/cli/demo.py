@@ -11,7 +11,7 @@ from rich.table import Table
 from srnn.errors import DataError
 from srnn.lab import data, report
 from srnn.lab.cli import train as lab
-from srnn.lab.paper.plan import Point
+from srnn.lab.paper.plan import Line, Point
 from srnn.lab.records.folder import RUNS, RunFolder
 from srnn.lab.training.progress import number
 from srnn.lab.training.recipes import make_run
@@ -65,10 +65,10 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
 
 def _points(chosen: list[Run]) -> dict[str, list[Point]]:
     """The runs as points of exhibits, so that a report can show them beside the paper's numbers."""
-    places: dict[str, tuple[str, str, Any]] = {
-        "copy": ("copy", "srnn", 500),
-        "adding": ("adding", "srnn, our recipe", 200),
-        "pmnist": ("psmnist", "srnn, 2 epochs", "pmnist"),
+    places: dict[str, tuple[str, Line, Any]] = {
+        "copy": ("copy", Line(), 500),
+        "adding": ("adding", Line(recipe="tuned"), 200),
+        "pmnist": ("psmnist", Line(variant="2 epochs"), "pmnist"),
     }
     found: dict[str, list[Point]] = {}
     for each in chosen:

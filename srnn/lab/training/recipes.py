@@ -24,6 +24,7 @@ from srnn.lab.tasks import TASKS, Task
 from srnn.lab.training.run import Run
 
 RECIPES = ("paper", "own", "ours")
+SHOWN = {"paper": "paper", "own": "original", "ours": "tuned"}
 
 Kind = TypeVar("Kind", bound=Task | Network)
 
