@@ -15,14 +15,13 @@ import numpy
 import pytest
 import torch
 from PIL import Image
-from scipy import stats
 from torch import Tensor
 
 from srnn import kernels
 from srnn.lab.bench import clock
 from srnn.lab.measures import KINDS, gradients, hiddenstate, measure, timing
 from srnn.lab.networks.srnn import SRNNNetwork
-from srnn.lab.paper.plan import EXHIBITS, Measurement, Plan
+from srnn.lab.paper.plan import EXHIBITS, Line, Measurement, Plan
 from srnn.lab.tasks.task import Batch
 from srnn.lab.training.loop import make_model
 from srnn.lab.training.recipes import make_run
@@ -231,11 +230,10 @@ def test_utterances_near_a_length_are_chosen() -> None:
 def test_a_line_is_fitted_with_its_interval() -> None:
     x = [0.0, 1.0, 2.0, 3.0]
     slope, margin = timing.fit(x, [1.0, 3.1, 4.9, 7.0])
-    assert slope == pytest.approx(numpy.polyfit(x, [1.0, 3.1, 4.9, 7.0], 1)[0])
-    line = stats.linregress(x, [1.0, 3.1, 4.9, 7.0])
-    assert margin == pytest.approx(line.stderr * stats.t.ppf(0.975, 2), rel=1e-3)
-    for free, quantile in timing.QUANTILE.items():
-        assert quantile == pytest.approx(stats.t.ppf(0.975, free), rel=1e-3)
+    (expected, _), covariance = numpy.polyfit(x, [1.0, 3.1, 4.9, 7.0], 1, cov=True)
+    assert slope == pytest.approx(expected, rel=1e-9)
+    assert margin == pytest.approx(4.302652729911275 * covariance[0, 0] ** 0.5, rel=1e-9)  # Student's t, 97.5 %, two degrees
+    assert timing.fit([0.0, 1.0, 2.0], [5.0, 7.0, 9.0]) == pytest.approx((2.0, 0.0), abs=1e-9)
 
 
 def test_growth_is_measured_at_every_size_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,14 +321,14 @@ def test_runtime_counts_parameters_as_table_4_does() -> None:
 
 def test_a_record_of_a_measurement_can_answer_for_itself() -> None:
     run = small("adding", "srnn", length=5)
-    measurement = Measurement("gradients", "srnn", 5, "gradients", {"length": 5, "seeds": [1]}, run)
+    measurement = Measurement("gradients", Line(), 5, "gradients", {"length": 5, "seeds": [1]}, run)
     record = measure(measurement, None)
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["id"] == measurement.id
     assert record["measurement"]["run"] == run.id
     assert {"versions", "machine", "commit", "format"} <= record.keys()
-    again = Measurement("gradients", "srnn", 5, "gradients", {"seeds": [1], "length": 5}, run)
-    other = Measurement("gradients", "srnn", 5, "gradients", {"seeds": [1], "length": 5}, run, trained=True)
+    again = Measurement("gradients", Line(), 5, "gradients", {"seeds": [1], "length": 5}, run)
+    other = Measurement("gradients", Line(), 5, "gradients", {"seeds": [1], "length": 5}, run, trained=True)
     assert again.id == measurement.id != other.id
 
 

@@ -1,13 +1,24 @@
-"""The exhibits as data: which runs they are made of, how long each profile makes them, and the numbers in print."""
+"""The exhibits as data: which runs they have, how long each profile trains, and the numbers in print."""
 
+import json
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from srnn.errors import SettingError
 from srnn.lab.networks import NETWORKS
-from srnn.lab.paper.plan import DELAYS, EXHIBITS, LENGTHS, PROFILES, RIVALS, SEEDS, SIZES, Plan, Point
+from srnn.lab.paper import exhibits
+from srnn.lab.paper.exhibits import EXHIBITS
+from srnn.lab.paper.exhibits.adding import LENGTHS
+from srnn.lab.paper.exhibits.copy import DELAYS
+from srnn.lab.paper.exhibits.randomlabels import CropLine
+from srnn.lab.paper.exhibits.timit import SIZES, SpeechLine
+from srnn.lab.paper.plan import BASELINES, PROFILES, SEEDS, AblationLine, Line, Plan, Point
+from srnn.lab.paper.verdicts import CLAIMS, FINDINGS
+
+RESULTS = Path(__file__).parent.parent / "results"
 
 
 def points(exhibit: str, profile: str = "cpu", all_networks: bool = False) -> list[Point]:
@@ -16,7 +27,7 @@ def points(exhibit: str, profile: str = "cpu", all_networks: bool = False) -> li
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("exhibit", EXHIBITS)
-def test_every_point_is_a_run_of_its_own(exhibit: str, profile: str) -> None:
+def test_no_point_has_the_same_seed_twice(exhibit: str, profile: str) -> None:
     found = points(exhibit, profile)
     assert found or any(EXHIBITS[exhibit].measurements(Plan(profile)))
     if profile != "quick":  # where sizes are all the same
@@ -25,57 +36,116 @@ def test_every_point_is_a_run_of_its_own(exhibit: str, profile: str) -> None:
     assert {point.run.threads for point in found} <= {1}
 
 
-def test_srnn_runs_at_the_papers_settings_and_rivals_have_five_minutes() -> None:
+def test_every_file_of_exhibits_is_registered_under_its_name() -> None:
+    files = {path.stem for path in Path(exhibits.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == EXHIBITS.keys()
+    assert all(name == exhibit.id for name, exhibit in EXHIBITS.items())
+    assert {claim.exhibit for claim in CLAIMS.values()} | FINDINGS.keys() == files
+
+
+def test_labels_name_lines_uniquely() -> None:
+    for exhibit in EXHIBITS.values():
+        plan = Plan(all_networks=True)
+        lines = {each.line for each in exhibit.points(plan)} | {each.line for each in exhibit.measurements(plan)}
+        lines |= {line for line, _ in (*exhibit.published, *exhibit.quoted)}
+        assert len({line.label for line in lines}) == len(lines)
+    assert str(Line("gru", recipe="original")) == "gru, original recipe"
+    assert str(Line(recipe="tuned", variant="2 epochs")) == "srnn, tuned recipe, 2 epochs"
+    assert str(SpeechLine("gru", direction="predict", standardised=True)) == "gru, predict, standardised"
+
+
+def test_the_base_of_a_line_is_srnn_with_the_same_task() -> None:
+    assert Line("gru", recipe="original", variant="one-hot").base == Line("srnn")
+    assert CropLine("lstm", crop=16).base == CropLine(crop=16) != CropLine(crop=8)
+    assert SpeechLine("nru", direction="predict").base == SpeechLine(direction="predict") != SpeechLine()
+
+
+def test_lines_of_recorded_measurements_are_stored_as_their_labels() -> None:
+    planned = {
+        each.id: each.as_dict() for exhibit in EXHIBITS.values() for each in exhibit.measurements(Plan(all_networks=True))
+    }
+    records = [json.loads(line) for path in sorted(RESULTS.glob("*.jsonl")) for line in path.read_text().splitlines()]
+    stored = {record["id"]: record["measurement"] for record in records if record["kind"] == "measurement"}
+    assert len(stored) > 50
+    for key, measurement in stored.items():
+        assert measurement == planned[key]
+
+
+def test_srnn_has_the_papers_settings_and_baselines_have_five_minutes() -> None:
     for exhibit in ("copy", "adding", "timit", "randomlabels"):
         for point in points(exhibit):
             assert point.run.cpu_minutes == (None if point.run.network.name == "srnn" else 5.0)
     by_line = {(point.line, point.x): point.run for point in points("psmnist")}
-    assert by_line["srnn", "pmnist"].epochs == 60
-    assert by_line["srnn", "pmnist"].cpu_minutes is None
-    assert {by_line[name, "pmnist"].cpu_minutes for name in RIVALS} == {17.0}
-    assert by_line["gru, 5 of 60 epochs", "pmnist"].epochs == 5
-    assert {key[0] for key in by_line if key[1] == "bigpmnist"} == {
+    assert by_line[Line(), "pmnist"].epochs == 60
+    assert by_line[Line(), "pmnist"].cpu_minutes is None
+    assert {by_line[Line(name), "pmnist"].cpu_minutes for name in BASELINES} == {17.0}
+    assert by_line[Line("gru", variant="5 of 60 epochs"), "pmnist"].epochs == 5
+    assert {line.label for line, x in by_line if x == "bigpmnist"} == {
         "srnn",
         "srnn, wrapped pixels",
-        "srnn, our recipe",
+        "srnn, tuned recipe",
         "lstm",
         "gru",
     }
 
 
 def test_each_exhibit_has_the_points_of_the_paper() -> None:
-    def places(exhibit: str, line: str) -> list[object]:
+    def places(exhibit: str, line: Line) -> list[object]:
         return list(dict.fromkeys(point.x for point in points(exhibit) if point.line == line))
 
-    for network in ("srnn", *RIVALS):
-        assert places("copy", network) == list(DELAYS)
-        assert places("adding", network) == list(LENGTHS)
-    assert places("timit", "srnn") == places("timit", "srnn, predict") == list(SIZES)
-    assert places("timit", "nru") == list(SIZES[:4])
-    assert places("timit", "urnn") == list(SIZES[:3])
-    assert {point.line for point in points("timit") if "standardised" in point.line} == {
-        f"{network}{direction}, standardised" for network in ("srnn", "lstm", "gru") for direction in ("", ", predict")
+    for network in ("srnn", *BASELINES):
+        assert places("copy", Line(network)) == list(DELAYS)
+        assert places("adding", Line(network)) == list(LENGTHS)
+    assert places("timit", SpeechLine()) == places("timit", SpeechLine(direction="predict")) == list(SIZES)
+    assert places("timit", SpeechLine("nru")) == list(SIZES[:4])
+    assert places("timit", SpeechLine("urnn")) == list(SIZES[:3])
+    lines = [point.line for point in points("timit")]
+    assert {line for line in lines if isinstance(line, SpeechLine) and line.standardised} == {
+        SpeechLine(network, direction=direction, standardised=True)
+        for network in ("srnn", "lstm", "gru")
+        for direction in ("echo", "predict")
     }
     assert len({point.run.id for point in points("timitablation")}) == 30
     assert len({point.run.id for point in points("pmnistablation") if point.run.seed == 1234}) == 24
-    assert places("randomlabels", "srnn, 16x16") == [100, 1000, 10_000]
+    assert places("randomlabels", CropLine(crop=16)) == [100, 1000, 10_000]
 
 
-def test_three_seeds_where_three_are_asked_for() -> None:
-    def seeds(exhibit: str, line: str, x: object) -> list[int]:
+def test_the_run_of_a_point_is_what_its_line_says() -> None:
+    for point in [each for name in EXHIBITS for each in points(name, all_networks=True)]:
+        line, run = point.line, point.run
+        assert run.network.name == line.network
+        assert line.recipe != "tuned" or run.recipe == "ours"
+        if isinstance(line, AblationLine):
+            assert (run.network.hidden_size, run.network.mlp, run.network.gate) == (  # type: ignore[attr-defined]
+                line.units,
+                (line.width,) * point.x,
+                line.gate,
+            )
+        if isinstance(line, SpeechLine):
+            task = run.task
+            assert (task.direction, task.standardise) == (line.direction, line.standardised)  # type: ignore[attr-defined]
+        if isinstance(line, CropLine):
+            assert run.task.crop == line.crop  # type: ignore[attr-defined]
+
+
+def test_three_seeds_where_three_are_needed() -> None:
+    def seeds(exhibit: str, line: Line, x: object) -> list[int]:
         return [point.run.seed for point in points(exhibit) if (point.line, point.x) == (line, x)]
 
     three = list(SEEDS)
-    assert all(seeds("copy", "srnn", T) == three for T in DELAYS)
-    assert [seeds("adding", "srnn", T) for T in LENGTHS] == [three] * 3 + [[1234]] * 3
-    assert seeds("psmnist", "srnn", "pmnist") == seeds("psmnist", "srnn, our recipe", "pmnist") == three
-    assert seeds("pmnistablation", "1024 units, width 32, no gate", 3) == three
-    assert seeds("copy", "gru", 100) == [1234]
+    assert all(seeds("copy", Line(), T) == three for T in DELAYS)
+    assert [seeds("adding", Line(), T) for T in LENGTHS] == [three] * 3 + [[1234]] * 3
+    assert seeds("psmnist", Line(), "pmnist") == seeds("psmnist", Line(recipe="tuned"), "pmnist") == three
+    assert seeds("pmnistablation", AblationLine(units=1024, width=32, gate=False), 3) == three
+    assert seeds("copy", Line("gru"), 100) == [1234]
 
 
-def test_two_seeds_before_a_failure_is_told() -> None:
+def test_two_seeds_where_a_claim_says_that_a_baseline_fails() -> None:
     twice = Counter(
-        (exhibit, point.run.network.name, point.x) for exhibit in EXHIBITS for point in points(exhibit) if point.line in RIVALS
+        (exhibit, point.line.network, point.x)
+        for exhibit in ("copy", "adding", "psmnist")
+        for point in points(exhibit)
+        if point.line in map(Line, BASELINES)
     )
     assert {place for place, count in twice.items() if count == 2} == {
         ("copy", "nnrnn", 500),
@@ -84,31 +154,31 @@ def test_two_seeds_before_a_failure_is_told() -> None:
     }
 
 
-def test_own_recipes_are_lines_of_their_own() -> None:
+def test_original_recipes_are_separate_lines() -> None:
     for exhibit, x in (("copy", 200), ("adding", 400), ("psmnist", "pmnist")):
-        own = [point for point in points(exhibit) if "own recipe" in point.line]
-        assert [(point.line, point.x) for point in own] == [(f"{network}, own recipe", x) for network in RIVALS]
+        original = [point for point in points(exhibit) if point.line.recipe == "original"]
+        assert [(point.line, point.x) for point in original] == [(Line(name, recipe="original"), x) for name in BASELINES]
         runs = {point.line: point.run for point in points(exhibit) if point.x == x and point.run.seed == SEEDS[0]}
-        for network in RIVALS:  # what is the same in all but its name is made once
-            paper, own_run = runs[network], runs[f"{network}, own recipe"]
-            assert (own_run == paper) == (own_run.recipe == "paper")
-            assert replace(own_run, recipe="paper") != paper or own_run == paper
-        assert (runs["nnrnn, own recipe"].recipe == "own") is (exhibit != "adding")  # whose rates the paper has taken over
-        assert runs["gru, own recipe"] == runs["gru"]
+        for network in BASELINES:  # a recipe that differs in its name alone is not run twice
+            paper, own = runs[Line(network)], runs[Line(network, recipe="original")]
+            assert (own == paper) == (own.recipe == "paper")
+            assert replace(own, recipe="paper") != paper or own == paper
+        # For adding the paper has taken over the rates of nnRNN.
+        assert (runs[Line("nnrnn", recipe="original")].recipe == "own") is (exhibit != "adding")
+        assert runs[Line("gru", recipe="original")] == runs[Line("gru")]
 
 
-def test_the_embedding_is_taken_away_to_see_whether_it_helps() -> None:
+def test_every_network_also_runs_without_an_embedding() -> None:
     lines = {point.line: point.run for point in points("copy") if point.x == 100}
-    for network in ("srnn", *RIVALS):
-        with_it = lines["urnn, embedding" if network == "urnn" else network]
-        assert with_it.embed
-        assert not lines[f"{network}, one-hot"].embed
+    for network in ("srnn", *BASELINES):
+        assert lines[Line(network, variant="embedding" if network == "urnn" else "")].embed
+        assert not lines[Line(network, variant="one-hot")].embed
 
 
 def test_all_networks_are_all() -> None:
     for exhibit in ("copy", "adding", "psmnist"):
         assert {point.run.network.name for point in points(exhibit, all_networks=True)} == set(NETWORKS) - {"srnnstack"}
-        assert {point.run.network.name for point in points(exhibit)} == {"srnn", *RIVALS}
+        assert {point.run.network.name for point in points(exhibit)} == {"srnn", *BASELINES}
 
 
 def test_full_is_as_long_as_the_authors_code() -> None:
@@ -137,18 +207,19 @@ def test_published_numbers_belong_to_lines_that_are_run() -> None:
         if exhibit.id in measured:
             continue
         run = {(point.line, point.x) for point in points(exhibit.id)}
-        not_run = {("nru", "bigpmnist")} if exhibit.id == "psmnist" else set()
+        not_run = {(Line("nru"), "bigpmnist")} if exhibit.id == "psmnist" else set()
         assert exhibit.published.keys() - run == not_run
-    quoted = EXHIBITS["timit"].quoted
-    assert {("exprnn", 224), ("scornn", 224), ("eurnn", 158), ("rgd", 128)} <= quoted.keys() & {
-        (point.line, point.x) for point in points("timit")
+    quoted = {
+        (line.network, x) for line, x in EXHIBITS["timit"].quoted.keys() & {(each.line, each.x) for each in points("timit")}
     }
+    assert {("exprnn", 224), ("scornn", 224), ("eurnn", 158), ("rgd", 128)} <= quoted
     # One number of each, as it is printed.
-    assert EXHIBITS["psmnist"].published["srnn", "bigpmnist"] == 90.31
-    assert EXHIBITS["pmnistablation"].published["512 units, width 64, no gate", 1] == 94.78
-    assert EXHIBITS["timit"].published["nru", 1024] == 0.35
-    assert EXHIBITS["timitablation"].published["1024 units, width 32", 2] == 0.88
-    assert EXHIBITS["runtime"].published["nru", "pmnist"] == 835.47
+    assert EXHIBITS["psmnist"].published[Line(), "bigpmnist"] == 90.31
+    assert EXHIBITS["pmnistablation"].published[AblationLine(units=512, width=64, gate=False), 1] == 94.78
+    assert EXHIBITS["timit"].published[SpeechLine("nru"), 1024] == 0.35
+    assert EXHIBITS["timitablation"].published[AblationLine(units=1024, width=32), 2] == 0.88
+    assert EXHIBITS["runtime"].published[Line("nru"), "pmnist"] == 835.47
+    assert EXHIBITS["timecomplexity"].published[Line("urnn"), "units"] == 1
 
 
 def test_an_unknown_profile_is_answered_with_those_there_are() -> None:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from srnn.errors import DataError, Interrupted, RecordError, SettingError
 from srnn.lab import data
-from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
+from srnn.lab.paper.plan import EXHIBITS, Exhibit, Line, Measurement, Plan
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder
 from srnn.lab.scheduling import reproduce, scheduler
@@ -355,7 +355,7 @@ def test_a_run_that_its_minutes_will_end_is_not_measured_thrice(monkeypatch: pyt
 
 
 def looking_at(run: Run, trained: bool = True) -> Measurement:
-    return Measurement("hiddenstate", "srnn", 5, "hiddenstate", {"sequences": 2}, run, trained)
+    return Measurement("hiddenstate", Line(), 5, "hiddenstate", {"sequences": 2}, run, trained)
 
 
 @pytest.mark.slow
@@ -405,7 +405,7 @@ def test_an_estimate_names_what_is_to_be_measured_and_makes_nothing(
 ) -> None:
     for name in ("Crew", "measure"):
         monkeypatch.setattr(reproduce, name, lambda *about, **more: pytest.fail("something was made"))
-    other = Measurement("drive", "b(x)", 5, "drive", {"seeds": [1]}, small(seed=2))
+    other = Measurement("drive", Line(variant="b(x)"), 5, "drive", {"seeds": [1]}, small(seed=2))
     both = [looking_at(small(), trained=False), looking_at(small(seed=3), trained=False), other]
     monkeypatch.setitem(EXHIBITS, "looked", Exhibit("looked", "", "", "", "", measurements=lambda plan: iter(both)))
     assert reproduce.reproduce(["looked"], Plan(), console, estimate_only=True) == []
@@ -414,7 +414,7 @@ def test_an_estimate_names_what_is_to_be_measured_and_makes_nothing(
 
 
 def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path: Path, console: Console) -> None:
-    lost, good = looking_at(small(seed=1)), Measurement("drive", "b", 5, "drive", {"seeds": [1]}, small(seed=2))
+    lost, good = looking_at(small(seed=1)), Measurement("drive", Line(variant="b"), 5, "drive", {"seeds": [1]}, small(seed=2))
     failed = reproduce.measure_all({each.id: each for each in (lost, good)}, tmp_path / "runs", tmp_path, console)
     assert len(failed) == 1
     assert "hiddenstate: srnn, 5: its run left no weights" in failed[0]
@@ -496,14 +496,14 @@ def test_parts_whose_data_are_missing_are_left_out_and_the_others_made(
     measured: list[str] = []
 
     def measure_all(left: dict[str, Any], *about: Any) -> list[str]:
-        measured.extend(each.line for each in left.values())
+        measured.extend(str(each.line) for each in left.values())
         return []
 
     monkeypatch.setattr(reproduce, "measure_all", measure_all)
     monkeypatch.setattr(Crew, "work", lambda crew: [])
     reproduce.reproduce(["hiddenstate", "gradients"], QUICK, console)
     parts = [each for name in ("hiddenstate", "gradients") for each in EXHIBITS[name].measurements(QUICK)]
-    wanted = [each.line for each in parts if each.run is None or each.run.task.name != "speech"]
+    wanted = [str(each.line) for each in parts if each.run is None or each.run.task.name != "speech"]
     assert sorted(measured) == sorted(wanted)
     assert len(wanted) == len(parts) - 2  # states, and b(x)
     assert "hiddenstate needs data that are not here: speech, for 1 of its 4 parts, which are left out" in said(console)
@@ -521,7 +521,7 @@ def test_only_what_is_named_is_run() -> None:
     assert {run.network.name for run in found.values()} == {"gru"}
     assert {run.task.name for run in found.values()} == {"copy", "adding"}
     gradients = reproduce.measurements_of([EXHIBITS["gradients"], EXHIBITS["runtime"]], Plan(), ["gru", "lstm"])
-    assert {each.line.split()[0] for each in gradients.values()} == {"gru", "lstm"}
+    assert {each.line.network for each in gradients.values()} == {"gru", "lstm"}
     assert len(gradients) == 2 * 2 * 3 * 2  # networks, tasks, lengths, untrained and trained; nothing of Table 4
     everything = list(EXHIBITS["gradients"].measurements(Plan()))
     assert list(reproduce.measurements_of([EXHIBITS["gradients"]], Plan())) == [each.id for each in everything]

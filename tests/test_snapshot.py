@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from srnn.lab import report
-from srnn.lab.paper.claims import verdicts
 from srnn.lab.paper.evidence import Evidence
-from srnn.lab.paper.plan import EXHIBITS, PROFILES, Plan
-from srnn.lab.paper.tables import tables
+from srnn.lab.paper.exhibits import EXHIBITS
+from srnn.lab.paper.plan import PROFILES, Plan
+from srnn.lab.paper.verdicts import verdicts
 from srnn.lab.training.recipes import from_dict
 
 ROOT = Path(__file__).parent.parent
@@ -39,7 +39,7 @@ def snapshot() -> dict[str, Any]:
         "tables": {
             table.name: [" | ".join(numbers(cell) for cell in row[1:]) for row in table.rows]
             for exhibit in EXHIBITS.values()
-            for table in tables(exhibit, evidence)
+            for table in exhibit.tables(evidence)
         },
         "planned": {
             f"{profile} {exhibit.id}": [

@@ -30,7 +30,7 @@ from srnn.lab.bench.clock import Call
 from srnn.lab.bench.networks import drawn, training_step
 from srnn.lab.bench.training import PMNIST, SPEECH, Setting
 from srnn.lab.networks.srnn import SRNNNetwork
-from srnn.lab.paper.figure import Figure, Line, Panel
+from srnn.lab.paper.figure import Curve, Figure, Panel
 from srnn.lab.records import store
 from srnn.lab.report import plot
 from srnn.lab.training import model as models
@@ -258,8 +258,8 @@ def figure(record: Mapping[str, Any], name: str) -> Figure:
         model = cost(place)
         counts = [n for n in PROCESSES if n <= model.batch]
 
-        def line(label: str, of: Any, style: str, counts: list[int] = counts) -> Line:
-            return Line(label, counts[-len(of) :], [1e3 * value for value in of], style)
+        def line(label: str, of: Any, style: str, counts: list[int] = counts) -> Curve:
+            return Curve(label, counts[-len(of) :], [1e3 * value for value in of], style)
 
         panels.append(
             Panel(
@@ -271,7 +271,7 @@ def figure(record: Mapping[str, Any], name: str) -> Figure:
                     line("computing", [model.compute(n) for n in counts], "gru"),
                     line("adding up, this machine", [here.reduce(n, model.size) for n in counts[1:]], "lstm"),
                     line("adding up, 10 Gbit/s", [assumed.reduce(n, model.size) for n in counts[1:]], "urnn"),
-                    Line(
+                    Curve(
                         "measured (dots)",
                         [1, 2],
                         [1e3 * place["alone"][str(s.N)], 1e3 * place["together"]],

@@ -95,12 +95,12 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
 
 def _points(chosen: "list[Run]") -> "dict[str, list[Point]]":
     """Returns the runs as points of exhibits, so that a report can show them with the paper's numbers."""
-    from srnn.lab.paper.plan import Point
+    from srnn.lab.paper.plan import Line, Point
 
-    places: dict[str, tuple[str, str, Any]] = {
-        "copy": ("copy", "srnn", 500),
-        "adding": ("adding", "srnn, our recipe", 200),
-        "pmnist": ("psmnist", "srnn, 2 epochs", "pmnist"),
+    places: dict[str, tuple[str, Line, Any]] = {
+        "copy": ("copy", Line(), 500),
+        "adding": ("adding", Line(recipe="tuned"), 200),
+        "pmnist": ("psmnist", Line(variant="2 epochs"), "pmnist"),
     }
     found: dict[str, list[Point]] = {}
     for each in chosen:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import linear_regression, median, quantiles
+from statistics import median, quantiles
 from typing import Any
 
 import torch
+from scipy import stats
 from torch import Tensor, nn
 
 from srnn import kernels
@@ -25,7 +26,6 @@ PAPER = ("rnn", "lstm", "gru", "nru", "urnn")
 DENSE = {"pmnist": real_images}  # numbers where the setting has symbols of a fixed alphabet
 STAT = Path("/proc/stat")
 INPUTS = 128  # d_i, and the width of f_r, when time is measured over units and steps
-QUANTILE = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}  # of Student's t, two sides, 95 %
 
 
 def runtime(
@@ -160,12 +160,9 @@ def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, roun
 
 
 def fit(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """Slope of the straight line through points, and half the width of its 95 % interval."""
-    slope, intercept = linear_regression(x, y)
-    mean, free = sum(x) / len(x), len(x) - 2
-    residual = sum((b - slope * a - intercept) ** 2 for a, b in zip(x, y, strict=True))
-    spread = sum((a - mean) ** 2 for a in x)
-    return slope, QUANTILE[free] * math.sqrt(residual / free / spread)
+    """Returns the slope of the straight line through points, and half the width of its 95 % interval."""
+    line = stats.linregress(x, y)
+    return float(line.slope), float(line.stderr * stats.t.ppf(0.975, len(x) - 2))
 
 
 def _one_sequence(name: str, over: str, size: int, fixed: int) -> Call:

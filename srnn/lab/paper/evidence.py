@@ -6,7 +6,7 @@ from functools import cached_property
 from statistics import fmean, median
 from typing import Any
 
-from srnn.lab.paper.plan import EXHIBITS, SEEDS, Key, Measurement, Plan, Point
+from srnn.lab.paper.plan import EXHIBITS, SEEDS, Key, Line, Measurement, Plan, Point
 from srnn.lab.tasks import TASKS
 
 SMOOTH = 5  # entries of a loss curve that are averaged before it is judged, as a rule 500 updates; at its beginning fewer
@@ -181,7 +181,7 @@ class Evidence:
         }
         return cls(results, {name: {} for name in EXHIBITS}, {name: {} for name in EXHIBITS})
 
-    def at(self, exhibit: str, line: str, x: Any, seeds: int = 1) -> Sequence[Result]:
+    def at(self, exhibit: str, line: Line, x: Any, seeds: int = 1) -> Sequence[Result]:
         """The results of a point, the main seed first; raises where it or one of so many seeds was not run."""
         found = self.results[exhibit].get((line, x), ())
         if not found or found[0].seed != SEEDS[0]:
@@ -190,7 +190,7 @@ class Evidence:
             raise Missing(f"not run: {exhibit}, {line} at {x}, {seeds - len(found)} more of {seeds} seeds")
         return found
 
-    def found(self, exhibit: str, line: str, x: Any) -> Mapping[str, Any]:
+    def found(self, exhibit: str, line: Line, x: Any) -> Mapping[str, Any]:
         """What was measured at a point."""
         if (line, x) not in self.measured[exhibit]:
             raise Missing(f"not measured: {exhibit}, {line} ({x})")

@@ -1,10 +1,17 @@
-"""A figure as data: panels of lines, or a picture. report/plot.py draws it."""
+"""Figures as data, and the figures that several exhibits share. report/plot.py draws them.
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+A figure has panels, and a panel has curves or a picture.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-# Distinguishable without colour by their dashes, and with it by most eyes, on light and on dark.
+from srnn.lab.paper.evidence import Evidence, Result, mean
+from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line
+
+# Colour and dashes by network, form of SRNN, or permutation. Dashes distinguish them without colour; the colours are
+# distinguishable for most eyes, on light and on dark backgrounds.
 STYLES: dict[str, tuple[str, Any]] = {
     "srnn": ("#d8572a", "-"),
     "gru": ("#3b8ede", (0, (5, 1))),
@@ -13,69 +20,96 @@ STYLES: dict[str, tuple[str, Any]] = {
     "urnn": ("#c46bb0", (0, (4, 2))),
     "nru": ("#c99700", (0, (6, 2, 1, 2))),
     "nnrnn": ("#6f6fd8", (0, (2, 2))),
-    "srnn, our recipe": ("#6fa81f", "-"),
-    "srnn, 40,000 updates": ("#e08e79", (0, (5, 2))),
-    "srnn, wrapped pixels": ("#e08e79", (0, (5, 2))),
-    "srnn, 2 epochs": ("#d8572a", "-"),
-    "gru, 5 of 60 epochs": ("#3b8ede", (0, (1, 2))),
-    "eurnn, 158 units": ("#a05a2c", (0, (4, 1, 1, 1))),
-    "exprnn, 224 units": ("#4fb0c6", (0, (5, 1))),
+    "eurnn": ("#a05a2c", (0, (4, 1, 1, 1))),
+    "exprnn": ("#4fb0c6", (0, (5, 1))),
     "rgd": ("#9b3d5a", (0, (3, 2))),
-    "scornn, 224 units": ("#7a8f2a", (0, (2, 1))),
+    "scornn": ("#7a8f2a", (0, (2, 1))),
+    "srnn tuned": ("#6fa81f", "-"),
+    "srnn variant": ("#e08e79", (0, (5, 2))),
+    "gru variant": ("#3b8ede", (0, (1, 2))),
     "shift": ("#d8572a", "-"),
     "random": ("#3b8ede", (0, (5, 1))),
     "identity": ("#1f9e77", (0, (1, 1))),
 }
 OTHERS = ("#d8572a", "#3b8ede", "#1f9e77", "#c46bb0", "#c99700", "#6f6fd8", "#8a8f98", "#a05a2c", "#4fb0c6", "#9b3d5a")
+AXES = {"updates": "training steps", "examples": "training examples", "seconds": "CPU seconds, one thread", "epochs": "epochs"}
+
+
+def style(line: Line) -> str:
+    """Returns the style of a line of an exhibit, a key of `STYLES` for the networks that are drawn there."""
+    form = line.recipe if line.recipe != "paper" else "variant" if line.variant else ""
+    return f"{line.network} {form}".strip()
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line, or with `dots` its points alone; `band` is a pair of lines around it. `style` names its colour."""
+class Curve:
+    """A curve of a panel.
+
+    Attributes:
+        label: Text in the legend. Curves with the same label share one entry.
+        x: Horizontal positions.
+        y: Values.
+        style: A key of `STYLES`, or the number of a colour; by default the label, or else the place in the panel.
+        dots: Marker of the points, "" for none. "o" with `thin` shows the points alone.
+        dashed: Whether it is dotted, for the paper's numbers and other secondary curves.
+        thin: Whether it is drawn thin, as further seeds are.
+    """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
-    style: str = ""
-    band: tuple[Sequence[float], Sequence[float]] | None = None
+    style: str | int = ""
     dots: str = ""
     dashed: bool = False
     thin: bool = False
 
     @property
     def is_dots(self) -> bool:
+        """Whether the points alone are shown."""
         return self.dots == "o" and self.thin
 
-    def look(self, number: int) -> tuple[str, Any]:
-        """Colour and dashes."""
-        name = self.style or self.label
-        if name.isdigit():  # lines that belong together have the same number
-            number = int(name)
-        colour, dash = STYLES.get(name, (OTHERS[number % len(OTHERS)], "-"))
+    def look(self, place: int) -> tuple[str, Any]:
+        """Returns colour and dashes; `place` is that of the curve in its panel."""
+        name = self.style if self.style != "" else self.label
+        other = OTHERS[(name if isinstance(name, int) else place) % len(OTHERS)]
+        colour, dash = STYLES.get(str(name), (other, "-"))
         return colour, ":" if self.dashed else dash
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes with lines; `guides` are level lines with a name; `names` stand along y for numbers, `ticks` along x."""
+    """Axes with curves, or a picture.
+
+    Attributes:
+        title, x, y: Texts.
+        lines: Curves.
+        guides: Horizontal lines, each with a name.
+        log: Which axes are logarithmic: "", "x", "y" or "xy".
+        bottom: Lowest value that is shown.
+        top: Highest value that is shown, if values go higher.
+        names: Names along y, at 0, 1, ...
+        ticks: Positions of the numbers along x.
+        png: A picture, in base64.
+        marks: Steps of the picture that arrows point at.
+    """
 
     title: str
     x: str
     y: str
-    lines: Sequence[Line] = ()
+    lines: Sequence[Curve] = ()
     guides: Sequence[tuple[str, float]] = ()
     log: str = ""
     bottom: float | None = None
-    top: float | None = None  # of what is shown, where values go higher
+    top: float | None = None
     names: Sequence[str] = ()
     ticks: Sequence[float] = ()
-    png: str = ""  # a picture, base64
-    marks: Sequence[int] = ()  # steps of a picture that are pointed at
+    png: str = ""
+    marks: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels with one caption; `alt` says in words what one sees."""
+    """Panels with one caption; `alt` describes the figure to those who do not see it."""
 
     name: str
     caption: str
@@ -84,10 +118,109 @@ class Figure:
 
     @property
     def legend(self) -> list[tuple[str, str, Any]]:
-        """Label, colour and dashes, each once; "o" in the place of dashes: dots alone."""
+        """Label, colour and dashes, each label once; "o" in place of dashes stands for dots."""
         found: dict[str, tuple[str, str, Any]] = {}
         for panel in self.panels:
             for k, line in enumerate(panel.lines):
                 colour, dash = line.look(k)
                 found.setdefault(line.label, (line.label, colour, "o" if line.is_dots else dash))
         return list(found.values())
+
+
+Trace = tuple[str, str, Sequence[Result]]  # label, style, and the results of all seeds
+
+
+def unzip(points: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
+    """Returns x and y of points."""
+    return [x for x, _ in points], [y for _, y in points]
+
+
+def with_seeds(main: Curve, seeds: Sequence[Sequence[float]]) -> list[Curve]:
+    """Returns a curve and, if there are several seeds, thin ones for each of them at the same positions."""
+    return [main, *(replace(main, y=y, thin=True) for y in seeds if len(seeds) > 1)]
+
+
+def over_both(
+    name: str, first: str, panels: Sequence[tuple[Panel, Sequence[Trace]]], caption: str, alt: str, stretch: bool = False
+) -> Iterator[Figure]:
+    """Yields the training curves twice: over `first`, as in the paper, and over seconds.
+
+    Args:
+        name: Name of the first figure; the second adds "-seconds".
+        first: A key of `AXES`.
+        panels: Panels without curves, each with the runs whose curves go there: the first seed, and further seeds as thin ones.
+        caption: Caption with {} for the axis.
+        alt: Description with {} for the axis.
+        stretch: Whether x is logarithmic over `first` too, where the panel asks for it. Otherwise it is over seconds only.
+    """
+    for over in (first, "seconds"):
+        drawn = []
+        for panel, traces in panels:
+            curves = [
+                Curve(label, *_columns(each, over), style, "o" if len(each.curve) < 3 else "", thin=k > 0)
+                for label, style, results in traces
+                for k, each in enumerate(results)
+                if results[0].curve and each.curve
+            ]
+            log = panel.log if over == "seconds" or stretch else panel.log.replace("x", "")
+            drawn += [replace(panel, x=AXES[over], lines=curves, log=log)] if curves else []
+        suffix = "-seconds" if over == "seconds" else ""
+        yield Figure(name + suffix, caption.format(AXES[over]), alt.format(AXES[over]), drawn)
+
+
+def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
+    updates = max(1, result.updates)
+    per_update = {"updates": 1.0, "examples": result.examples / updates, "epochs": (result.epochs or 0) / updates}
+    x = [seconds if over == "seconds" else step * per_update[over] for step, seconds, _ in result.curve]
+    return x, [value for _, _, value in result.curve]
+
+
+def is_drawn(line: Line) -> bool:
+    """Says whether training curves show a line: every form of SRNN, and the paper's baselines with the paper's recipe."""
+    return line.network == "srnn" or line in map(Line, BASELINES)
+
+
+def memory_figures(exhibit: Exhibit, evidence: Evidence, first: str, depth: float, without: str = "") -> Iterator[Figure]:
+    """Yields the curves of copy or adding, a panel for each length, down to the chance level divided by `depth`.
+
+    Lines of the variant `without` are not drawn.
+    """
+    found, panels = evidence.results[exhibit.id], []
+    lines = [
+        line
+        for line in dict.fromkeys(line for line, _ in found)
+        if is_drawn(line) and not (without and line.variant == without)
+    ]
+    for T in dict.fromkeys(x for _, x in found):
+        traces = [(line.label, style(line), found[line, T]) for line in lines if (line, T) in found]
+        chance = next((results[0].guesser for _, _, results in traces if results), 1.0)
+        guides = [("chance level", chance)]
+        panels.append((Panel(f"T = {T}", "", exhibit.metric, (), guides, "y", chance / depth, 10 * chance), traces))
+    caption = (
+        f"{exhibit.title}, over {{}}: medians of five means of 100 updates, cut off at ten times the chance level. Thin lines "
+        "are further seeds."
+    )
+    alt = f"Loss over {{}} for {', '.join(map(str, lines))}, one panel for each length, with the chance level."
+    yield from over_both(exhibit.id, first, panels, caption, alt)
+
+
+def depth_figure(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the figure of an ablation: a score over the depth of f_r, a panel for each number of units."""
+    groups: dict[int, list[AblationLine]] = {}
+    for line in dict.fromkeys(line for line, _ in evidence.planned[exhibit.id]):
+        assert isinstance(line, AblationLine)
+        groups.setdefault(line.units, []).append(line)
+    panels = []
+    for units, lines in groups.items():
+        curves: list[Curve] = []
+        for k, line in enumerate(lines):
+            ours = [(x, mean(results)) for (other, x), results in evidence.results[exhibit.id].items() if other == line]
+            points = sorted((x, value) for x, value in ours if value is not None)
+            paper = sorted((x, value) for (other, x), value in exhibit.published.items() if other == line)
+            if points:
+                curves.append(Curve(line.form, *unzip(points), k, dots="o"))
+                curves.append(Curve(f"{line.form}, paper", *unzip(paper), k, dashed=True))
+        if curves:
+            panels.append(Panel(f"{units} units", exhibit.axis, exhibit.metric, curves, ticks=(1, 2, 3)))
+    alt = "Score over the number of hidden layers of f_r, one panel for each number of units, ours and the paper's."
+    yield Figure(exhibit.id, f"{exhibit.title}: ours, and the paper's dotted.", alt, panels)

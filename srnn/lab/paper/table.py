@@ -1,27 +1,26 @@
-"""A table as plain text in cells, written as CSV, Markdown or LaTeX."""
+"""Tables as text, written as CSV, Markdown or LaTeX, and the table that most exhibits share."""
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
+from typing import Any
 
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "^": r"\^{}",
-    "~": r"\~{}",
-    "|": r"\textbar{}",
-}
-SENTENCE = 40  # letters in a cell from which on it is one
-LATEX |= {"±": r"$\pm$", "²": r"$^2$", "—": "---", "<": "$<$", ">": "$>$"}
+from srnn.lab.paper.evidence import CLOCKS, CUT, Evidence, Result, mean
+from srnn.lab.paper.plan import TASKS, Exhibit, Key, Line
+from srnn.lab.training.progress import number
+
+NOT_RUN = "not run"
+IN_TIME = ", in the baselines' time"
+LATEX: dict[str, Any] = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "^": r"\^{}", "~": r"\~{}"}
+LATEX |= {"|": r"\textbar{}", "±": r"$\pm$", "²": r"$^2$", "—": "---", "<": "$<$", ">": "$>$"}
+SENTENCE = 40  # characters from which on a cell is set as a paragraph in LaTeX
 
 
 @dataclass(frozen=True)
 class Table:
-    """Plain text in rows; the first column names the row. `notes` stand below."""
+    """A table of plain text. The first column names the row, and `notes` are shown below."""
 
     name: str
     caption: str
@@ -30,16 +29,20 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def as_csv(self) -> str:
+        """Returns headings and rows."""
         file = io.StringIO()
         csv.writer(file, lineterminator="\n").writerows([self.headings, *self.rows])
         return file.getvalue()
 
     def as_markdown(self) -> str:
+        """Returns the caption, the table and its notes."""
         lines = [self.headings, ("---",) * len(self.headings), *self.rows]
         body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
         return "\n\n".join([f"**{self.caption}**", body, *self.notes]) + "\n"
 
     def as_latex(self) -> str:
+        """Returns a table environment, which needs the package booktabs."""
+
         def row(cells: Sequence[str]) -> str:
             return " & ".join(_latex(cell) for cell in cells) + r" \\"
 
@@ -50,7 +53,7 @@ class Table:
         return "\n".join([*lines, r"\end{tabular}", *notes, r"\end{table}"]) + "\n"
 
     def _columns(self) -> str:
-        """Of LaTeX: numbers to the right, sentences in paragraphs that share the page."""
+        """Returns LaTeX's column types: numbers flush right, sentences as paragraphs that share the width of the page."""
         longest = [max(len(row[k]) for row in (self.headings, *self.rows)) for k in range(len(self.headings))]
         share = 0.8 / max(1, sum(length > SENTENCE for length in longest))
         columns = [rf"p{{{share:.2f}\textwidth}}" if length > SENTENCE else "r" for length in longest]
@@ -58,4 +61,126 @@ class Table:
 
 
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(letter, letter) for letter in text)
+    return text.translate(str.maketrans(LATEX))
+
+
+def exhibit_table(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
+    """Yields a table with a row for each line and a column for each place.
+
+    The paper's numbers are in a column next to ours. A separate row shows what SRNN had reached when the clock stopped the
+    baselines.
+    """
+    ran, planned = evidence.results[exhibit.id], evidence.planned[exhibit.id]
+    in_print = {**exhibit.quoted, **exhibit.published}
+    printed = list(dict.fromkeys(x for _, x in in_print))
+    places = list(dict.fromkeys([*(x for _, x in planned), *printed]))
+    if all(isinstance(x, int) for x in places):
+        places.sort()
+    headings = [f"by {exhibit.axis}"]
+    for x in places:
+        place = TASKS.get(x, str(x))
+        headings += [place] + ([f"{place}, paper"] if x in printed else [])
+    rows: list[tuple[str, ...]] = []
+    in_time: list[tuple[str, ...]] = []
+    for line in dict.fromkeys([*shown_lines(exhibit, evidence), *(line for line, _ in in_print)]):
+        row, earlier = [line.label], [line.label + IN_TIME]
+        for x in places:
+            results = ran.get((line, x), ())
+            wanted = planned.get((line, x), 0) or int((line, x) in exhibit.published)
+            row.append(cell(results, wanted) + _fewer(results, ran.get((line.base, x), ())))
+            compared = [each for (other, at), found in ran.items() if at == x and other.base == line for each in found]
+            earlier.append(by_then(results, compared))
+            if x in printed:
+                row.append(number_in_print(exhibit, line, x))
+                earlier.append("")
+        rows.append(tuple(row))
+        if any(earlier[1:]):
+            in_time.append(tuple(earlier))
+            rows.append(in_time[-1])
+    rows = [row for row in rows if any(row[1:])]
+    caption = f"{exhibit.title}: ours and the paper's" if in_print else f"{exhibit.title}: what we measured"
+    yield Table(exhibit.id, caption, tuple(headings), tuple(rows), notes(exhibit, rows, ran, bool(in_time)))
+
+
+def shown_lines(exhibit: Exhibit, evidence: Evidence) -> list[Line]:
+    """Returns all lines that are planned, and others that were run."""
+    ran = {line for line, _ in evidence.results[exhibit.id]}
+    return list(dict.fromkeys(line for (line, _), count in evidence.planned[exhibit.id].items() if count or line in ran))
+
+
+def _fewer(results: Sequence[Result], srnn: Sequence[Result]) -> str:
+    """Returns the number of examples of an original recipe, if they are fewer than SRNN's and no clock stopped the run."""
+    if not results or not srnn or results[0].run["recipe"] != "own" or not results[0].is_whole:
+        return ""
+    return f" ({results[0].examples:,} examples)" if results[0].examples < srnn[0].examples else ""
+
+
+def by_then(srnn: Sequence[Result], baselines: Sequence[Result]) -> str:
+    """Returns the best of SRNN within the time of the baselines that the clock stopped, if SRNN trained for longer."""
+    stopped = [each.time for each in baselines if each.record["ended_by"] in CLOCKS]
+    is_longer = srnn and stopped and max(stopped) < srnn[0].cpu_seconds
+    best = srnn[0].best(seconds=max(stopped)) if is_longer else None
+    return "" if best is None else number(best)
+
+
+def cell(results: Sequence[Result], planned: int) -> str:
+    """Returns a value with its spread and seeds, and says if it was stopped by the clock or diverged.
+
+    Args:
+        results: One for each seed.
+        planned: Number of seeds that are planned.
+    """
+    if not results:
+        return NOT_RUN if planned else ""
+    value, lost = mean(results), [each for each in results if each.diverged]
+    end = f"diverged after {min(each.updates for each in lost)} updates" if lost else ""
+    if value is None:
+        return end or "no value"
+    values = [each.value or 0.0 for each in results]
+    if not results[0].has_split:  # losses of seeds that learned and seeds that did not are far apart: no run is near their mean
+        value = median(values)
+    seeds = f"{len(values)} of {planned} seeds" if len(values) < planned else f"{len(values)} seeds"
+    about = [f"{number(min(values))} to {number(max(values))}"] if len(values) > 1 else []
+    about += [seeds] if len(values) > 1 or planned > 1 else []
+    text = number(value) + (f" ({', '.join(about)})" if about else "")
+    if lost:
+        return f"{text}, {end}"
+    share = min(each.share for each in results)
+    return text if all(each.is_whole for each in results) else f"{text}{CUT} ({'<1%' if share < 0.01 else f'{share:.0%}'})"
+
+
+def number_in_print(exhibit: Exhibit, line: Line, x: Any) -> str:
+    """Returns what the paper has at a point; a number that it quotes is in brackets."""
+    if (line, x) in exhibit.failed:
+        return exhibit.failed[line, x]
+    if (line, x) in exhibit.published:
+        return f"{exhibit.published[line, x]:.2f}"
+    return f"({exhibit.quoted[line, x]:.2f})" if (line, x) in exhibit.quoted else ""
+
+
+def notes(
+    exhibit: Exhibit, rows: Sequence[Sequence[str]], ran: Mapping[Key, Sequence[Result]], in_time: bool
+) -> tuple[str, ...]:
+    """Returns how to read these rows; `in_time` says whether some show SRNN in the baselines' time."""
+    found = [
+        f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}. For several seeds: the mean (the median of losses), the lowest and "
+        "the highest."
+    ]
+    if any(CUT in text for row in rows for text in row[1:]):
+        found.append(f"{CUT} Stopped by the clock, with the share of its updates in brackets: not an equal comparison.")
+    if in_time:
+        found.append(
+            "In the baselines' time: the best of the main seed's curve by then, if SRNN trained for longer. The curve is of "
+            "validation data if the task has any."
+        )
+    if any(line.recipe == "original" and each.run["recipe"] == "paper" for (line, _), seeds in ran.items() for each in seeds):
+        found.append("If a network's original recipe equals the paper's, both rows show the same run.")
+    if exhibit.quoted:
+        found.append("The paper quotes the numbers in brackets from other work.")
+    return tuple(found)
+
+
+def measured(evidence: Evidence, exhibit: str, line: Line, x: Any) -> Any:
+    """Returns what was measured at a point, or None."""
+    record = evidence.measured[exhibit].get((line, x))
+    return None if record is None else record["found"]

@@ -1,10 +1,5 @@
 """`srnn report`: records -> one self-contained HTML page; figures also as SVG and PDF, tables as CSV, Markdown and LaTeX.
 
-evidence.py         what was run at each point, and how far it may be compared
-claims.py, rules.py     the claims of the paper, and the rules of their verdicts
-findings.py         what we found about the published experiments
-tables.py, table.py     ours beside the paper's
-figures.py          the same as figures
 page.html, page.css     how it looks
 """
 
@@ -21,14 +16,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from srnn.errors import RecordError, StorageError
-from srnn.lab.paper.claims import ABOUT, VERDICTS, Verdict, verdicts
 from srnn.lab.paper.evidence import Evidence
+from srnn.lab.paper.exhibits import EXHIBITS
 from srnn.lab.paper.figure import Figure
-from srnn.lab.paper.figures import figures
-from srnn.lab.paper.findings import findings
-from srnn.lab.paper.plan import EXHIBITS, Exhibit, Plan, Point
+from srnn.lab.paper.plan import Exhibit, Plan, Point
 from srnn.lab.paper.table import Table
-from srnn.lab.paper.tables import tables, verdict_table
+from srnn.lab.paper.verdicts import ABOUT, VERDICTS, Verdict, findings, verdict_table, verdicts
 from srnn.lab.records import store
 from srnn.lab.report import plot
 from srnn.lab.report.runs import DEFAULTS
@@ -133,7 +126,7 @@ def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None
 
 def readme_figures(evidence: Evidence) -> list[Figure]:
     """The first two are for the README, the others for the documents beside it."""
-    return [figure for name in README_FIGURES for figure in figures(EXHIBITS[name], evidence)[:1]]
+    return [figure for name in README_FIGURES for figure in EXHIBITS[name].figures(evidence)[:1]]
 
 
 def readme_block(evidence: Evidence, drawn: Sequence[Figure]) -> str:
@@ -162,7 +155,7 @@ def _summary(judged: Sequence[Verdict]) -> str:
 
 def _part(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
     """A section of the page, its files written."""
-    shown, drawn = tables(exhibit, evidence), figures(exhibit, evidence)
+    shown, drawn = exhibit.tables(evidence), exhibit.figures(evidence)
     for table in shown:
         _write_table(replace(table, notes=(*table.notes, *exhibit.departures)), out)  # which the page says once
     for figure in drawn:

@@ -21,7 +21,7 @@ from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, MaxNLocato
 from PIL import Image, UnidentifiedImageError
 
 from srnn.errors import RecordError
-from srnn.lab.paper.figure import Figure, Line, Panel
+from srnn.lab.paper.figure import Curve, Figure, Panel
 
 INK = "#012345"
 PANEL = (3.4, 2.5)  # inches: as wide as a phone
@@ -164,13 +164,10 @@ def _plain(value: float, place: Any = None) -> str:
     return (f"{value:g}" if 1e-3 <= abs(value) < 1e4 else f"{value:.0e}").replace("e-0", "e-").replace("e+0", "e")
 
 
-def _line(line: Line, number: int, axes: Axes) -> None:
+def _line(line: Curve, number: int, axes: Axes) -> None:
     colour, dash = line.look(number)
     chosen = numpy.unique(numpy.linspace(0, len(line.x) - 1, min(POINTS, len(line.x))).round().astype(int))
     x, y = numpy.asarray(line.x, float)[chosen], numpy.asarray(line.y, float)[chosen]
-    if line.band is not None:
-        low, high = (numpy.asarray(side, float)[chosen] for side in line.band)
-        axes.fill_between(x, low, high, color=colour, alpha=0.25, linewidth=0)
     width = 0.8 if line.thin or line.dashed else 1.6 if line.style == "srnn" or line.label == "srnn" else 1.1
     face = "none" if line.dashed else colour
     marks: Any = (

@@ -172,7 +172,7 @@ def _reproduce(
             failed += Crew(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
     if to_measure and estimate_only:
         console.print(
-            f"{len(to_measure)} to be measured: {', '.join(dict.fromkeys(each.line for each in to_measure.values()))}"
+            f"{len(to_measure)} to be measured: {', '.join(dict.fromkeys(str(each.line) for each in to_measure.values()))}"
         )
     waiting = {key: each for key, each in to_measure.items() if key not in ready}
     return failed + ([] if estimate_only else measure_all(waiting, runs, into, console))

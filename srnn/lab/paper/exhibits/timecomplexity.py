@@ -1,0 +1,87 @@
+"""Table 1: how the cost of a gradient step grows with units and steps."""
+
+from collections.abc import Iterator
+
+from srnn.lab.paper.evidence import Evidence
+from srnn.lab.paper.figure import Curve, Figure, Panel
+from srnn.lab.paper.plan import Exhibit, Line, Measurement, Plan, grid
+from srnn.lab.paper.table import NOT_RUN, Table, measured
+from srnn.lab.paper.verdicts import Judgement, Part, check_idle, claim, combine
+
+NETWORKS = ("rnn", "lstm", "gru", "urnn", "nru", "srnn")
+AXES = {"units": "units d_h", "steps": "steps T"}
+ORDERS = dict.fromkeys(("rnn", "lstm", "gru", "nru"), "T d_h² + T d_h d_i")  # by the paper
+ORDERS |= {"urnn": "T d_h log d_h + T d_h d_i", "srnn": "T d_h d_i"}
+
+
+def measurements(plan: Plan) -> Iterator[Measurement]:
+    quick = plan.profile == "quick"
+    sizes = [16, 32, 64] if quick else [128, 256, 512, 1024, 2048, 4096]
+    for network in NETWORKS:
+        for over in AXES:
+            settings = {"network": network, "over": over, "sizes": sizes, "rounds": 1 if quick else 5}
+            yield Measurement("timecomplexity", Line(network), over, "growth", settings)
+
+
+def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
+    rows = []
+    for name, order in ORDERS.items():
+        row = [name, order]
+        for over in AXES:
+            found = measured(evidence, "timecomplexity", Line(name), over)
+            row.append(NOT_RUN if found is None else f"{found['exponent']:.2f} ± {found['margin']:.2f}")
+            row.append(f"{exhibit.published[Line(name), over]}")
+        rows.append(tuple(row))
+    headings = ("network", "cost by the paper", "exponent in d_h", "d_h, paper", "exponent in T", "T, paper")
+    notes = (
+        "One sequence, d_i = 128, f_r as wide as the input, one thread; 95 % interval of a straight line through the "
+        "logarithms at 512, 1024, 2048 and 4096. Exponents above 2 are of networks whose weights no longer fit into the "
+        "caches. uRNN applies its factors at every step. Their fixed cost hides how they grow, so its small exponent is not "
+        "that of its arithmetic.",
+    )
+    yield Table("timecomplexity", "How the time of a gradient step grows", headings, tuple(rows), notes)
+
+
+def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    panels = []
+    for over, axis in AXES.items():
+        shown = [
+            Curve(line.label, record["found"]["sizes"], record["found"]["milliseconds"], line.network, dots=".")
+            for (line, x), record in evidence.measured["timecomplexity"].items()
+            if x == over
+        ]
+        if shown:
+            panels.append(Panel(f"over {axis}", axis, "milliseconds", shown, (), "xy", ticks=shown[0].x))
+    alt = "Time of a gradient step for one sequence over the number of units and over the number of steps, for each network."
+    yield Figure("timecomplexity", "Time of forward and backward for one sequence, one thread.", alt, panels)
+
+
+LIMIT = 1.2
+
+
+@claim(
+    4,
+    "Its cost is linear in the number of units",
+    rule=f"the 95 % interval of the fitted exponent of its time is below {LIMIT}; those of baselines are shown next to it",
+)
+def linear_cost(evidence: Evidence) -> Judgement:
+    networks = ("srnn", "rnn", "lstm", "gru", "nru")
+    found = {name: evidence.found("timecomplexity", Line(name), "units") for name in networks}
+    check_idle(found.values())
+    said = ", ".join(f"{name} {each['exponent']:.2f} ± {each['margin']:.2f}" for name, each in found.items())
+    low, high = (found["srnn"]["exponent"] + side * found["srnn"]["margin"] for side in (-1, 1))
+    return combine([True if high < LIMIT else False if low > LIMIT else Part.UNKNOWN]), f"exponents over d_h: {said}"
+
+
+EXHIBIT = Exhibit(
+    "timecomplexity",
+    "How the cost of a gradient step grows",
+    "Table 1",
+    "exponent",
+    "over",
+    measurements=measurements,
+    tabulate=tables,
+    draw=figures,
+    departures=("The paper's table is an analysis; these are exponents of measured times.",),
+    published=grid({Line(name): (1 if name in ("urnn", "srnn") else 2, 1) for name in NETWORKS}, AXES),
+)
