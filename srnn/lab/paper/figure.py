@@ -71,6 +71,7 @@ class Panel:
     ticks: Sequence[float] = ()
     png: str = ""  # a picture, base64
     marks: Sequence[int] = ()  # steps of a picture that are pointed at
+    note: str = ""  # shown at the upper right
 
 
 @dataclass(frozen=True)

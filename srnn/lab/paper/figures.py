@@ -1,12 +1,12 @@
 """The figures of each exhibit, from what was recorded: as the paper draws them, and once more over seconds."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy
 
-from srnn.lab.paper.evidence import CUT, Evidence, Result, mean
+from srnn.lab.paper.evidence import CLOCKS, CUT, Evidence, Result, mean
 from srnn.lab.paper.figure import Figure, Line, Panel
 from srnn.lab.paper.plan import RIVALS, SIZES, Exhibit
 from srnn.lab.paper.rules import NEAREST
@@ -51,9 +51,15 @@ def over_both(name: str, first: str, curves: Curves, caption: str, alt: str, str
         for panel, found in curves:
             lines = [curve(label, results, over) for label, results in found.items() if results and results[0].curve]
             log = panel.log if over == "seconds" or stretch else panel.log.replace("x", "")
-            panels += [replace(panel, x=AXES[over], lines=lines, log=log)] if lines else []
+            panels += [replace(panel, x=AXES[over], lines=lines, log=log, note=_note(found))] if lines else []
         suffix = "-seconds" if over == "seconds" else ""
         yield Figure(name + suffix, caption.format(AXES[over]), alt.format(AXES[over]), panels)
+
+
+def _note(found: Mapping[str, Sequence[Result]]) -> str:
+    """Returns the note of a panel in which a time limit stopped every run of a baseline."""
+    theirs = [each for results in found.values() for each in results if each.run["network"]["name"] != "srnn"]
+    return "clock stopped all baselines" if theirs and all(each.record["ended_by"] in CLOCKS for each in theirs) else ""
 
 
 def memory_figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
