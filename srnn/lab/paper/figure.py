@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from srnn.lab.paper.evidence import Evidence, Result, mean
+from srnn.lab.paper.evidence import CLOCKS, Evidence, Result, mean
 from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line
 
 # Colour and dashes by network, form of SRNN, or permutation. Dashes distinguish them without colour; the colours are
@@ -91,6 +91,7 @@ class Panel:
         ticks: Positions of the numbers along x.
         png: A picture, in base64.
         marks: Steps of the picture that arrows point at.
+        note: Shown at the upper right.
     """
 
     title: str
@@ -105,6 +106,7 @@ class Panel:
     ticks: Sequence[float] = ()
     png: str = ""
     marks: Sequence[int] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,9 +165,15 @@ def over_both(
                 if results[0].curve and each.curve
             ]
             log = panel.log if over == "seconds" or stretch else panel.log.replace("x", "")
-            drawn += [replace(panel, x=AXES[over], lines=curves, log=log)] if curves else []
+            drawn += [replace(panel, x=AXES[over], lines=curves, log=log, note=_note(traces))] if curves else []
         suffix = "-seconds" if over == "seconds" else ""
         yield Figure(name + suffix, caption.format(AXES[over]), alt.format(AXES[over]), drawn)
+
+
+def _note(traces: Sequence[Trace]) -> str:
+    """Returns the note of a panel in which a time limit stopped every run of a baseline."""
+    theirs = [each for _, _, results in traces for each in results if each.run["network"]["name"] != "srnn"]
+    return "clock stopped all baselines" if theirs and all(each.record["ended_by"] in CLOCKS for each in theirs) else ""
 
 
 def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:

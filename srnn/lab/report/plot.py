@@ -1,6 +1,6 @@
-"""Draws figures: panel by panel for the page, whole as SVG and PDF.
+"""Draws figures with matplotlib: each panel as an SVG for the page, and whole figures as SVG and PDF files.
 
-Ink is drawn in one colour that the page replaces by that of its text, so that a figure is readable on light and on dark.
+Axes and text are drawn in the colour INK, which the page replaces by the colour of its text, for light and for dark.
 """
 
 import base64
@@ -24,13 +24,16 @@ from srnn.errors import RecordError
 from srnn.lab.paper.figure import Curve, Figure, Panel
 
 INK = "#012345"
+GREY = "#78828c"  # readable on white and on the dark background of a README
 PANEL = (3.4, 2.5)  # inches: as wide as a phone
+LEAD = (4.2, 2.1)  # inches, shown at twice this size, which makes its letters large
 LEGEND = 0.2  # inches below the panels, for each of its rows and for the space above
-PIXELS = 480, 360  # of a picture at most: what a panel shows on a screen; a record has them all
-POINTS = 120  # of a line at most; more are not seen
+PIXELS = 480, 360  # largest size of a picture in a panel
+SMALL = 240, 160  # size of a picture on the first screen
+POINTS = 120  # most points of a line; more cannot be seen
 RC: Any = {
-    "svg.fonttype": "none",  # text stays text: it can be searched, and takes the page's font
-    "svg.hashsalt": "srnn",  # the same records give the same bytes
+    "svg.fonttype": "none",  # text stays text: readers can search it, and it takes the font of the page
+    "svg.hashsalt": "srnn",  # the same records give the same file
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.linewidth": 0.6,
@@ -42,7 +45,7 @@ RC: Any = {
 
 
 def inline(figure: Figure) -> list[str]:
-    """An SVG for each panel, to stand in a page; ids are the figure's own."""
+    """Returns an SVG for each panel, with ids that are unique in the page."""
     return [_page_svg(panel, f"{figure.name}-{k}") for k, panel in enumerate(figure.panels)]
 
 
@@ -56,19 +59,20 @@ def _page_svg(panel: Panel, prefix: str) -> str:
     text = re.sub(r'(xlink:href="#|url\(#)', rf"\1{prefix}-", text)
     text = re.sub(r' (width|height)="[\d.]+pt"', "", text, count=2)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r' d="[^"]+"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), text)  # hundredths of a point are enough
     text = text.replace("<svg ", '<svg aria-hidden="true" focusable="false" ', 1)
     return re.sub(r">\s+<", "><", text).replace(INK, "currentColor")
 
 
 def sample(dash: Any) -> str:
-    """Dashes as SVG writes them, for the legend of a page; "o" stays."""
+    """Returns dashes in SVG notation, for the legend of the page; "o", which means dots, stays."""
     if dash == "o":
         return "o"
     return {"-": "none", ":": "1 2"}.get(dash, "none") if isinstance(dash, str) else " ".join(str(2 * part) for part in dash[1])
 
 
 def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) -> None:
-    """The whole figure with a legend, in files of its name, on white."""
+    """Writes the whole figure with a legend on white, to files of its name."""
     columns = min(3, len(figure.panels))
     rows = -(-len(figure.panels) // columns)
     width, names = PANEL[0] * columns, figure.legend
@@ -91,18 +95,49 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
                 canvas.savefig(path, metadata={"CreationDate": None})
 
 
+def save_lead(figure: Figure, folder: Path) -> None:
+    """Writes a figure of one panel as SVG for the top of a README: large letters, labels at the lines, no background."""
+    (panel,) = figure.panels
+    with matplotlib.rc_context({**RC, "savefig.facecolor": "none"}):
+        canvas = Canvas(figsize=LEAD)
+        axes = canvas.add_axes(_inside((0.0, 0.0), LEAD, panel, LEAD))
+        _draw(panel, axes)
+        axes.set_ylim(top=panel.top)
+        for k, line in enumerate(panel.lines):
+            if not line.thin:
+                is_left = line.x[-1] < sum(axes.get_xlim()) / 2  # then there is room to the right of its end, else above
+                where: Any = (
+                    {"xytext": (5, 0), "va": "center"} if is_left else {"xytext": (0, 5), "va": "bottom", "ha": "right"}
+                )
+                look: Any = {"color": line.look(k)[0], "fontsize": 9, "fontweight": "bold"}
+                axes.annotate(line.label, (line.x[-1], line.y[-1]), textcoords="offset points", **where, **look)
+        text = _svg(canvas).replace(INK, GREY)
+    text = re.sub(r' (width|height)="([\d.]+)pt"', lambda side: f' {side[1]}="{2 * float(side[2]):g}pt"', text, count=2)
+    (folder / f"{figure.name}.svg").write_text(text, encoding="utf-8")
+
+
+def image(panel: Panel) -> str:
+    """Returns the picture of a panel as a small PNG in a data URL, in the colours of the panel."""
+    picture, file = Image.fromarray(_pixels(panel, SMALL)[0]), io.BytesIO()
+    picture.putpalette(matplotlib.colormaps["inferno"](range(256), bytes=True)[:, :3].tobytes())
+    picture.save(file, "png", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
 def _legend_style(dash: Any) -> dict[str, Any]:
     return {"marker": "o", "markersize": 4.5, "linestyle": "none"} if dash == "o" else {"linestyle": dash}
 
 
-def _inside(corner: tuple[float, float], whole: tuple[float, float], panel: Panel) -> tuple[float, float, float, float]:
-    """Where the axes of a panel lie in a drawing, in shares of it: the panel less its margins, which are in inches.
+def _inside(
+    corner: tuple[float, float], whole: tuple[float, float], panel: Panel, size: tuple[float, float] = PANEL
+) -> tuple[float, float, float, float]:
+    """Returns the rectangle of a panel's axes, relative to the drawing: the panel without its margins.
 
-    Fixed ones: to measure every label first would take half of the time of drawing.
+    The margins are fixed, because measuring all labels first would take half of the drawing time.
     """
-    left, right, bottom, top = 1.15 if panel.names else 0.62, 0.16, 0.45, 0.3
+    left, right, bottom, top = 1.15 if panel.names else 0.62, 0.16, 0.45, 0.3 if panel.title else 0.12
     x, y = corner[0] + left, corner[1] + bottom
-    return x / whole[0], y / whole[1], (PANEL[0] - left - right) / whole[0], (PANEL[1] - bottom - top) / whole[1]
+    return x / whole[0], y / whole[1], (size[0] - left - right) / whole[0], (size[1] - bottom - top) / whole[1]
 
 
 def _svg(canvas: Canvas) -> str:
@@ -114,7 +149,8 @@ def _svg(canvas: Canvas) -> str:
 def _draw(panel: Panel, axes: Axes) -> None:
     axes.patch.set_alpha(0)
     axes.figure.patch.set_alpha(0)
-    axes.set_title(panel.title)
+    axes.set_title(panel.title, loc="left")
+    axes.set_title(panel.note, loc="right", fontsize=6.5, fontstyle="italic")
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y)
     if panel.png:
@@ -124,7 +160,7 @@ def _draw(panel: Panel, axes: Axes) -> None:
         _line(line, number, axes)
     for k, (name, level) in enumerate(panel.guides):
         axes.axhline(level, color=INK, linewidth=0.6, linestyle=(0, (1, 2)))
-        # Beside each other, since levels may be close.
+        # Side by side, because levels may be close.
         axes.annotate(name, (1 - 0.16 * k, level), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=6.5)
     if max((line.x[-1] for line in panel.lines if len(line.x)), default=0) >= 10_000 and "x" not in panel.log:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 400k
@@ -132,10 +168,7 @@ def _draw(panel: Panel, axes: Axes) -> None:
         axes.set_xscale("log")
     if "y" in panel.log:
         axes.set_yscale("log")
-    if panel.bottom is not None:
-        axes.set_ylim(bottom=panel.bottom)
-    if panel.top is not None:
-        axes.set_ylim(top=min(panel.top, axes.get_ylim()[1]))
+    _limit(panel, axes)
     for side, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
         if side in panel.log:
             _logarithmic(axis)
@@ -148,8 +181,18 @@ def _draw(panel: Panel, axes: Axes) -> None:
         axes.grid(axis="x", linewidth=0.3, alpha=0.4)
 
 
+def _limit(panel: Panel, axes: Axes) -> None:
+    """Applies the limits of a panel, but keeps the lowest value of every line in view: tables show it."""
+    lowest = [min(line.y) for line in panel.lines if len(line.y)]
+    margin = 2.0 if "y" in panel.log else 1.0
+    if panel.bottom is not None:
+        axes.set_ylim(bottom=min([panel.bottom, *(value / margin for value in lowest)]))
+    if panel.top is not None:
+        axes.set_ylim(top=min(max([panel.top, *(value * margin for value in lowest)]), axes.get_ylim()[1]))
+
+
 def _logarithmic(axis: Axis) -> None:
-    """Numbers that can be read and do not touch: at powers of ten, or more of them where there would be less than two."""
+    """Puts readable numbers on a logarithmic axis: powers of ten, or more where fewer than two of them would show."""
     low, high = sorted(axis.get_view_interval())
     axis.set_major_formatter(_plain)
     axis.set_minor_formatter(NullFormatter())
@@ -160,7 +203,7 @@ def _logarithmic(axis: Axis) -> None:
 
 
 def _plain(value: float, place: Any = None) -> str:
-    """A number on a logarithmic axis: 0.01, 1e-4, 300; four places or so, for more do not fit beside the name of the axis."""
+    """Returns a number for a logarithmic axis in at most about four characters: 0.01, 1e-4, 300."""
     return (f"{value:g}" if 1e-3 <= abs(value) < 1e4 else f"{value:.0e}").replace("e-0", "e-").replace("e+0", "e")
 
 
@@ -168,7 +211,7 @@ def _line(line: Curve, number: int, axes: Axes) -> None:
     colour, dash = line.look(number)
     chosen = numpy.unique(numpy.linspace(0, len(line.x) - 1, min(POINTS, len(line.x))).round().astype(int))
     x, y = numpy.asarray(line.x, float)[chosen], numpy.asarray(line.y, float)[chosen]
-    width = 0.8 if line.thin or line.dashed else 1.6 if line.style == "srnn" or line.label == "srnn" else 1.1
+    width = 0.5 if line.thin else 0.8 if line.dashed else 1.6 if "srnn" in (line.style, line.label) else 1.1
     face = "none" if line.dashed else colour
     marks: Any = (
         {"marker": line.dots, "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": colour} if line.dots else {}
@@ -177,14 +220,9 @@ def _line(line: Curve, number: int, axes: Axes) -> None:
 
 
 def _picture(panel: Panel, axes: Axes) -> None:
-    try:
-        image = Image.open(io.BytesIO(base64.b64decode(panel.png)))
-    except (UnidentifiedImageError, ValueError):
-        raise RecordError(f"the picture of {panel.title} in the records cannot be read; measure it again") from None
-    width, height = image.size
-    small = image.resize((min(width, PIXELS[0]), min(height, PIXELS[1])), Image.Resampling.BOX)  # means, not a choice
+    small, (width, height) = _pixels(panel, PIXELS)
     edges = (-0.5, width - 0.5, height - 0.5, -0.5)
-    axes.imshow(numpy.asarray(small), cmap="inferno", aspect="auto", interpolation="none", extent=edges)
+    axes.imshow(small, cmap="inferno", aspect="auto", interpolation="none", extent=edges)
     for mark in panel.marks:
         axes.annotate(
             "",
@@ -193,3 +231,14 @@ def _picture(panel: Panel, axes: Axes) -> None:
             arrowprops={"arrowstyle": "->", "color": INK},
             annotation_clip=False,
         )
+
+
+def _pixels(panel: Panel, largest: tuple[int, int]) -> tuple[numpy.ndarray, tuple[int, int]]:
+    """Returns the picture of a panel, averaged to this size where it is larger, and its full width and height."""
+    try:
+        full = Image.open(io.BytesIO(base64.b64decode(panel.png)))
+    except (UnidentifiedImageError, ValueError):
+        raise RecordError(f"the picture of {panel.title} in the records cannot be read; measure it again") from None
+    width, height = full.size
+    small = full.resize((min(width, largest[0]), min(height, largest[1])), Image.Resampling.BOX)
+    return numpy.asarray(small), (width, height)

@@ -1,0 +1,181 @@
+"""What the first screen says: the answer in a few sentences, the number of each verdict, and the pictures to look at first.
+
+All numbers are computed from verdicts and records. A sentence is left out when its records are missing.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from srnn.lab.paper.evidence import CLOCKS, Evidence, Result
+from srnn.lab.paper.figure import Curve, Figure, Panel
+from srnn.lab.paper.verdicts import VERDICTS, Verdict
+
+DELAY = 1000  # of the copy task on the first screen
+PICTURES = {  # by figure: the panel, or "" for all, and the caption
+    "copy-seconds": (f"T = {DELAY}", f"Copying ten symbols after {DELAY} steps: loss over CPU seconds, lower is better."),
+    "psmnist-seconds": ("pMNIST", "Permuted MNIST: validation accuracy over CPU seconds, higher is better."),
+    "hiddenstate": ("", "Hidden states of trained SRNNs: units from top to bottom, time from left to right."),
+}
+
+
+def sentences(judged: Sequence[Verdict], evidence: Evidence) -> list[str]:
+    """Returns the answer in up to five sentences."""
+    return [counted(judged), *_copied(evidence), *_digits(evidence), *_timed(evidence), *_stopped(evidence)]
+
+
+def counts(judged: Iterable[Verdict]) -> list[tuple[str, int]]:
+    """Returns every verdict, in short, with the number of claims that have it."""
+    found = Counter(each.verdict for each in judged)
+    return [(short(name), found[name]) for name in VERDICTS]
+
+
+def short(verdict: str) -> str:
+    """Returns a verdict without its qualification: "holds at equal time, not ..." becomes "holds at equal time"."""
+    return verdict.split(",")[0]
+
+
+def counted(judged: Sequence[Verdict]) -> str:
+    """Returns the counts of verdicts as a sentence."""
+    holds, at_equal_time, in_part, fails, not_tested = (count for _, count in counts(judged))
+    return (
+        f"{holds} of the paper's {len(judged)} claims hold, {at_equal_time + in_part} hold in part or at equal CPU time only, "
+        f"{fails} do not hold, and {not_tested} are not tested."
+    )
+
+
+def runs(evidence: Evidence, exhibit: str, task: str, **settings: object) -> list[Result]:
+    """Returns the distinct runs of an exhibit on one task, with these settings of the task or of the run itself."""
+    found = {each.id: each for group in evidence.results[exhibit].values() for each in group}
+    asked = {"name": task, **settings}.items()
+    return [each for each in found.values() if asked <= (each.run | each.run["task"] | {"network": _network(each)}).items()]
+
+
+def _network(result: Result) -> str:
+    return str(result.run["network"]["name"])
+
+
+def _copied(evidence: Evidence) -> Iterator[str]:
+    found = runs(evidence, "copy", "copy", length=DELAY)
+    ours = [each for each in found if _network(each) == "srnn"]
+    theirs = [each for each in found if _network(each) != "srnn"]
+    if ours and theirs:
+        seconds = [at for each in ours if (at := each.reached(each.guesser / 10)) is not None]
+        solved = sorted({_network(each) for each in theirs if each.is_solved})
+        count = len({_network(each) for each in theirs})
+        others = f"of {count} baselines {', '.join(solved)} can" if solved else f"none of {count} baselines can"
+        quick = f" in {max(at for _, at in seconds):.0f} CPU seconds or less" if seconds else ""
+        yield (
+            f"After a delay of {DELAY} steps SRNN can copy ten symbols with {len(seconds)} of {len(ours)} seeds{quick}; "
+            f"{others} after {max(each.time for each in theirs) / 60:.0f} CPU minutes."
+        )
+
+
+def _digits(evidence: Evidence) -> Iterator[str]:
+    ours, theirs = (runs(evidence, "psmnist", "pmnist", network=name, recipe="paper") for name in ("srnn", "gru"))
+    if ours and theirs:
+        best = max(theirs, key=lambda each: each.value or 0.0)
+        minutes = fmean(each.cpu_seconds for each in ours) / 60
+        yield (
+            f"On permuted MNIST SRNN reaches {_mean(ours):.1f} % test accuracy in {minutes:.0f} CPU minutes "
+            f"({ours[0].epochs:.0f} epochs), and nn.GRU {best.value:.1f} % in {best.cpu_seconds / 60:.0f} CPU minutes "
+            f"({best.epochs:.0f} epochs)."
+        )
+
+
+def _mean(results: Sequence[Result]) -> float:
+    return fmean(each.value or 0.0 for each in results)
+
+
+def _timed(evidence: Evidence) -> Iterator[str]:
+    found = [each["found"]["times_srnn"] for each in evidence.measured["runtime"].values()]
+    times = {network: [each[network] for each in found if network in each] for network in ("gru", "rnn")}
+    if all(times.values()):
+        gru, rnn = (f"{min(each):.1f} to {max(each):.1f} times" for each in times.values())
+        yield f"With real inputs a training step of nn.GRU takes {gru} as long as one of SRNN, and one of nn.RNN {rnn} as long."
+
+
+def _stopped(evidence: Evidence) -> Iterator[str]:
+    found = {each.id: each for groups in evidence.results.values() for group in groups.values() for each in group}
+    theirs = [each for each in found.values() if _network(each) != "srnn"]
+    stopped = sum(each.record["ended_by"] in CLOCKS for each in theirs)
+    if stopped:
+        yield (
+            f"Baselines are slow on a CPU: a time limit stopped {stopped} of their {len(theirs)} runs early, so most "
+            "comparisons are at equal CPU time, not at equal training examples."
+        )
+
+
+def pictures(figures: Iterable[Figure]) -> list[Figure]:
+    """Returns the figures of the first screen, in the order of PICTURES."""
+    named = {figure.name: figure for figure in figures if figure.name in PICTURES}
+    found = []
+    for name, (title, caption) in PICTURES.items():
+        panels = [panel for panel in named[name].panels if title in ("", panel.title)] if name in named else []
+        found += [replace(named[name], name=f"first-{name}", caption=caption, panels=panels)] if panels else []
+    return found
+
+
+def lead(evidence: Evidence) -> Figure | None:
+    """Returns validation accuracy on permuted MNIST over CPU seconds, of SRNN and nn.GRU; None without records of both."""
+    lines, told = [], []
+    for network, label in (("srnn", "SRNN"), ("gru", "nn.GRU")):
+        found = runs(evidence, "psmnist", "pmnist", network=network, recipe="paper")
+        drawn = [each for each in found if len(each.curve) > 2] or [each for each in found if each.curve]
+        if not drawn:
+            return None
+        for k, each in enumerate(drawn):
+            _, seconds, values = zip(*each.curve, strict=True)
+            lines.append(Curve(label, seconds, values, network, thin=k > 0))
+        times, first = fmean(each.cpu_seconds for each in drawn) / 60, drawn[0]
+        told.append(
+            f"{label} ({first.parameters:,} parameters): {_mean(drawn):.1f} % test accuracy after {first.epochs:.0f} epochs, "
+            f"{times:.0f} CPU minutes"
+        )
+    guides = [("chance level", first.guesser)]
+    panel = Panel("", "CPU seconds, one thread", "validation accuracy, %", lines, guides, bottom=0.0, top=100.0)
+    seeds = sum(line.label == "SRNN" for line in lines)
+    caption = f"Permuted MNIST, 784 steps. {'. '.join(told)}. Thin lines are further seeds ({seeds} in all)."
+    alt = "Validation accuracy on permuted MNIST over CPU seconds, for SRNN and nn.GRU."
+    return Figure("lead", caption, alt, [panel])
+
+
+# One number for each claim, found in the text of its verdict: a pattern, and how its groups are shown.
+KEY_NUMBERS: dict[int, tuple[str, str]] = {
+    1: (r"(\d+ of \d+) runs diverged", "{} runs diverged"),
+    2: (r"srnn untrained \S+(?: \([^)]*\))?, ([\d.e-]+)", "{} of the gradient is left at T = 1000, untrained"),
+    3: (r"estimate (\S+) and.*?adding untrained (\S+) and", "{1} of units, not {0}, after 10 steps"),
+    4: (r"srnn (\S+ ± [\d.]+)", "exponent {}"),
+    5: (r"(\d+ of \d+) seeds", "{} seeds at the longest delay"),
+    6: (r"of (\d+) runs.* in (\d+)$", "{1} of {0} runs"),
+    7: (r"gru 100: (\S+),", "{} of chance level: GRU at T = 100"),
+    8: (r"srnn at 200 (\d+) \((\d+)\)", "{} updates, not {}: SRNN at T = 200"),
+    9: (r"T 100: nru (\d+)", "{} updates: NRU at T = 100"),
+    10: (r"copy T 500 (\S+?);", "loss {} on copy at T = 500"),
+    11: (r"accuracy ([\d.]+) after", "{} % accuracy"),
+    12: (r"SRNN ([\d.]+)", "{} % accuracy"),
+    13: (r"([-\d.]+) points on pMNIST, ([-\d.]+)", "{1} points, {0} on pMNIST"),
+    14: (r"from ([\d.]+) to ([\d.]+)", "{} to {} % accuracy"),
+    15: (r"gains (\S+) points", "{} points"),
+    16: (r"of (\d+) comparisons \D*(\d+)", "better in {1} of {0} comparisons"),
+    17: (r": ([\d.]+) times", "{} times"),
+    18: (r"median ([\d.]+)", "{} times the error, median"),
+    19: (r"\((\d+%)[^)]*\) at 1024", "{} of the error at 1024 and 2048 units"),
+    20: (r"between them (\S+) a step", "{} a step between the markers"),
+    21: (r"([\d.]+) in the delay", "{} a step in the delay"),
+    22: (r"pMNIST ([\d.]+)", "{} over the first third"),
+    23: (r"speech (\S+%)", "{} of lasting units a step"),
+    24: (r"8x8, 100: ([\d.]+) \(\D*([\d.]+\*?)\)", "{} %, best baseline {} % (8x8, 100 samples)"),
+    25: (r"8x8, 100: (\d+) \(\D*(\d+)\)", "{} epochs, best baseline {} (8x8, 100 samples)"),
+    26: (r"speech: \S+ ([\d.]+ times)", "{} on speech"),
+    27: (r"SRNN ([\d,]+)", "{} parameters"),
+}
+
+
+def key_number(verdict: Verdict) -> str:
+    """Returns the one number that a verdict's row shows; the first words of the verdict's text where it has none."""
+    pattern, form = KEY_NUMBERS[verdict.claim.number]
+    found = re.search(pattern, verdict.found)
+    return form.format(*found.groups()) if found else re.split("[;:,]", verdict.found)[0]

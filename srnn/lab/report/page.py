@@ -1,0 +1,305 @@
+"""`srnn report`: records -> one self-contained HTML page, with figures as SVG and PDF and tables as CSV, Markdown and LaTeX.
+
+srnn/lab/paper decides what is shown: exhibits, tables, figures, verdicts and findings. answer.py writes the first screen,
+plot.py draws, page.html and page.css lay it out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import markupsafe
+from rich.console import Console
+from rich.progress import Progress
+
+from srnn.errors import RecordError, StorageError
+from srnn.lab.paper.evidence import Evidence
+from srnn.lab.paper.exhibits import EXHIBITS
+from srnn.lab.paper.figure import Figure
+from srnn.lab.paper.plan import Exhibit, Plan, Point
+from srnn.lab.paper.table import Table
+from srnn.lab.paper.verdicts import ABOUT, Verdict, findings, verdict_table, verdicts
+from srnn.lab.records import store
+from srnn.lab.report import answer, plot
+from srnn.lab.report.runs import DEFAULTS
+from srnn.lab.training.progress import number, plain
+
+TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
+TITLE_WITHOUT_VERDICTS = "Shuffling Recurrent Neural Networks: what these runs show"
+LEAD = (
+    "Rotman and Wolf (2020) propose a recurrent network that shifts its state instead of multiplying it by a matrix. This "
+    "page repeats their experiments on an ordinary CPU and checks each claim of the paper."
+)
+RECIPES = {"own": "original", "ours": "tuned"}  # stored names of recipes that are shown under another name
+NEEDED = {
+    "run": (
+        *("run", "parameters", "status", "ended_by", "updates", "examples", "epochs", "result", "training", "guesser", "curve"),
+        *("seconds", "cpu_seconds"),
+    ),
+    "measurement": ("measurement", "found", "seconds"),
+}
+
+
+def make(
+    results: Path,
+    out: Path,
+    console: Console,
+    *,
+    plan: Plan | None = None,
+    lead: str = "",
+    points: Mapping[str, Sequence[Point]] | None = None,
+    is_experiment: bool = True,
+) -> Path:
+    """Writes the page with its figures and tables.
+
+    Args:
+        results: Folder with the records.
+        out: Folder to write to.
+        console: Receives a line for each record that cannot be read, and the progress.
+        plan: Profile of the experiments; the default is `cpu` with all networks.
+        lead: Introduction that replaces the usual one.
+        points: Points by exhibit that replace those of the plan.
+        is_experiment: Whether the records allow conclusions. Pages of demonstrations and rehearsals have no verdicts.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        RecordError: If no record belongs to an exhibit.
+        StorageError: If `out` cannot be written.
+    """
+    found, faults = read_and_print(results, console)
+    evidence = Evidence.gather(found, plan or Plan(all_networks=True), points)
+    if not any(evidence.has(name) for name in EXHIBITS):
+        raise RecordError(f"no record in {results} belongs to an exhibit; `srnn reproduce copy` makes some")
+    sections = []
+    try:
+        for folder in ("figures", "tables"):
+            (out / folder).mkdir(parents=True, exist_ok=True)
+        with Progress(console=console, transient=True) as bar:
+            for exhibit in bar.track(EXHIBITS.values(), description="drawing"):
+                if points is None or evidence.has(exhibit.id):
+                    sections.append(_section(exhibit, evidence, out))
+        judged = verdicts(evidence) if is_experiment else []
+        if judged:
+            _write_table(verdict_table(judged), out)
+        page = out / "index.html"
+        store.replace(page, _page(judged, sections, evidence, found, faults, lead).encode())
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{out} cannot be written: {error.strerror}; give another --out") from error
+    return page
+
+
+def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns all records of a folder, and a message for each line that holds no complete record."""
+    files = sorted(results.glob("*.jsonl"))
+    if not files:
+        raise RecordError(f"there are no records in {results}; make some with: srnn reproduce copy (or name another --results)")
+    found: list[dict[str, Any]] = []
+    faults: list[str] = []
+    for path in files:
+        good, bad = store.read_lines(path)
+        for record in (record for record in good if record["kind"] in (*NEEDED, "failure")):
+            lacks = [name for name in NEEDED.get(record["kind"], ()) if name not in record]
+            if lacks:
+                bad.append(f"{path}: the record {record['id']} is incomplete and is skipped: it lacks {', '.join(lacks)}")
+            else:
+                found.append(record)
+        faults += bad
+    return found, faults
+
+
+def read_and_print(results: Path, console: Console) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns what `read` returns, and prints its messages."""
+    found, faults = read(results)
+    for fault in faults:
+        console.print(fault, markup=False, highlight=False, soft_wrap=True)
+    return found, faults
+
+
+def _section(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
+    """Writes the files of an exhibit and returns its section of the page."""
+    shown, drawn = exhibit.tables(evidence), exhibit.figures(evidence)
+    for table in shown:
+        _write_table(replace(table, notes=(*table.notes, *exhibit.departures)), out)  # the page has them once per section
+    for figure in drawn:
+        plot.save(figure, out / "figures")
+    planned = evidence.planned[exhibit.id]
+    recorded = {key: len(found) for key, found in evidence.results[exhibit.id].items()} | dict.fromkeys(
+        evidence.measured[exhibit.id], 1
+    )
+    return {
+        "exhibit": exhibit,
+        "tables": shown,
+        "drawn": drawn,
+        "figures": [_figure(figure) for figure in drawn],
+        "planned": sum(planned.values()),
+        "recorded": sum(count for key, count in recorded.items() if planned[key]),  # without runs beyond the plan
+        "runs": _runs(exhibit, evidence),
+        "departures": exhibit.departures,
+    }
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    """Returns a figure as the template shows it: an SVG for each panel, and the legend as HTML."""
+    count = len(figure.panels)
+    wide, narrow = 2 if count in (1, 2, 4) else 3, 2  # columns; the legend fills the cells that are left
+    return {
+        "name": figure.name,
+        "caption": figure.caption,
+        "alt": figure.alt,
+        "legend": [(label, colour, plot.sample(dash)) for label, colour, dash in figure.legend],
+        "panels": [
+            (panel.title, markupsafe.Markup(svg)) for panel, svg in zip(figure.panels, plot.inline(figure), strict=True)
+        ],
+        "layout": f"--wide: {wide}; --wide-rest: {-count % wide or wide}; --narrow: {narrow}; "
+        f"--narrow-rest: {-count % narrow or narrow}",
+    }
+
+
+def _write_table(table: Table, out: Path) -> None:
+    for suffix, text in (("csv", table.as_csv()), ("md", table.as_markdown()), ("tex", table.as_latex())):
+        (out / "tables" / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+
+
+def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
+    """Returns a row for each record of an exhibit: its settings, how it ended, and the commit that ran it."""
+    rows: list[tuple[str, ...]] = [
+        (
+            each.id,
+            f"{line}, {x}, seed {each.seed}",
+            _settings(each.run),
+            f"{each.parameters:,}",
+            f"{each.updates:,}",
+            str(each.record["ended_by"]),
+            f"{each.seconds:,.0f} ({each.cpu_seconds:,.0f})",
+            _commit(each.record),
+        )
+        for (line, x), results in evidence.results[exhibit.id].items()
+        for each in results
+    ]
+    known = {each.id: each.record for points in evidence.results.values() for found in points.values() for each in found}
+    for (line, x), record in evidence.measured[exhibit.id].items():
+        after = _trained(record.get("trained"), known.get(record["measurement"]["run"]))
+        settings = ", ".join(f"{name} {plain(value)}" for name, value in record["measurement"]["settings"].items())
+        rows.append((record["id"], f"{line}, {x}", settings, "", after, "", f"{record['seconds']:,.0f}", _commit(record)))
+    return rows
+
+
+def _trained(trained: Mapping[str, Any] | None, recorded: Mapping[str, Any] | None) -> str:
+    """Returns how long the measured weights were trained, and their score where it differs from the recorded run's.
+
+    A measurement reruns a training whose folder is gone. A newer commit or a time limit can change the result.
+    """
+    if trained is None:
+        return ""
+    said = f"after {trained['updates']:,} updates"
+    ours, theirs = ((each or {}).get("result") or (each or {}).get("training") or {} for each in (trained, recorded))
+    a, b = (each.get("value", each.get("lowest")) for each in (ours, theirs))
+    return said if a is None or b is None or a == b else f"{said}, rerun: {number(a)}, recorded {number(b)}"
+
+
+def _settings(run: Mapping[str, Any]) -> str:
+    """Returns network, optimizer, recipe, and the settings of a run that differ from the defaults."""
+    network = ", ".join(f"{name} {plain(value)}" for name, value in run["network"].items() if name != "name")
+    said = ("task", "network", "optimizer", "lr", "batch_size", "recipe", "seed", "threads")
+    more = "".join(
+        f", {name} {plain(run[name])}" for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual
+    )
+    recipe = RECIPES.get(run["recipe"], run["recipe"])
+    return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {recipe}"
+
+
+def _commit(record: Mapping[str, Any]) -> str:
+    commit = record.get("commit", {})
+    return str(commit.get("id", "unknown"))[:10] + (" + changes" if commit.get("dirty") is True else "")
+
+
+def _page(
+    judged: Sequence[Verdict],
+    sections: Sequence[Mapping[str, Any]],
+    evidence: Evidence,
+    found: Sequence[Mapping[str, Any]],
+    faults: Sequence[str],
+    lead: str,
+) -> str:
+    loader = jinja2.PackageLoader("srnn.lab.report", "")
+    here = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    here.filters |= {"slug": _slug, "code": _code, "short": answer.short, "key_number": answer.key_number}
+    first = answer.pictures(figure for section in sections for figure in section["drawn"])
+    return here.get_template("page.html").render(
+        title=TITLE if judged else TITLE_WITHOUT_VERDICTS,
+        style=markupsafe.Markup(loader.get_source(here, "page.css")[0]),
+        lead=lead or LEAD,
+        sentences=answer.sentences(judged, evidence) if judged else [],
+        pictures=[_picture(figure) for figure in first],
+        rules=ABOUT,
+        counts=answer.counts(judged),
+        verdicts=judged,
+        sections=sections,
+        shown=[section["exhibit"].id for section in sections],
+        findings=list(findings(evidence)) if judged else [],
+        about=about(found),
+        machines=_machines(found),
+        failures=[f"{record['id']}: {record.get('error', 'unknown')}" for record in found if record["kind"] == "failure"],
+        faults=faults,
+    )
+
+
+def _picture(figure: Figure) -> dict[str, Any]:
+    """Returns a figure of the first screen: one panel, or the pictures of hidden states without axes."""
+    images = [(panel.title, plot.image(panel)) for panel in figure.panels if panel.png]
+    shown = _figure(replace(figure, panels=()) if images else figure)
+    return shown | {"images": images, "exhibit": figure.name.removeprefix("first-").removesuffix("-seconds")}
+
+
+def about(found: Sequence[Mapping[str, Any]]) -> str:
+    """Returns a paragraph about the records: how many, what they hold, and how busy the machine was."""
+    runs = [record for record in found if record["kind"] == "run"]
+    hours = sum(record["cpu_seconds"] for record in runs) / 3600
+    rest = sum(record["kind"] == "measurement" for record in found)
+    return (
+        f"{len(runs)} runs ({hours:.1f} CPU hours) and {rest} measurements. A record holds all settings, the seed, the commit, "
+        "versions, the machine and the curve. The same settings on the same machine with the same commit give bit-identical "
+        f"results, except that a time limit may end a run earlier or later. {_shared(runs)}"
+    )
+
+
+def _shared(runs: Sequence[Mapping[str, Any]]) -> str:
+    """Returns how many runs shared their core with other work, which can make CPU seconds slower."""
+    parts = []
+    for name, is_ours in (("SRNN", True), ("baselines", False)):
+        found = [record for record in runs if (record["run"]["network"]["name"] == "srnn") is is_ours]
+        shared = sum(record["seconds"] > 1.3 * record["cpu_seconds"] for record in found)
+        parts.append(f"{shared} of {len(found)} runs of {name}")
+    return (
+        f"Wall-clock time is more than 1.3 times the CPU time in {' and '.join(parts)}: these runs shared their core "
+        "with other work. Only CPU seconds are compared, but on a busy machine they can be slower."
+    )
+
+
+def _machines(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    kinds = Counter(
+        f"{record['machine']['cpu']}, {record['machine']['cores']} cores, torch {record['versions']['torch']}, "
+        f"srnn {record['versions']['srnn']}"
+        for record in found
+        if "machine" in record
+    )
+    return [f"{count} records: {kind}." for kind, count in kinds.most_common()]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z]+", "-", text.lower()).strip("-")
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """Returns text with `words` in backquotes as HTML code."""
+    return markupsafe.Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(markupsafe.escape(text))))
