@@ -155,7 +155,8 @@ def _rule(name: str, hint: Any, metadata: dict[str, Any]) -> Rule:
     kind = options[0] if len(options) == 1 else None
     is_tuple = get_origin(kind) is tuple
     kind = get_args(kind)[0] if is_tuple else kind
-    return Rule(name, kind if isinstance(kind, type) else None, is_tuple, NoneType in get_args(hint), **metadata)
+    is_known = isinstance(kind, type) and kind is not Any
+    return Rule(name, kind if is_known else None, is_tuple, NoneType in get_args(hint), **metadata)
 
 
 @dataclass(frozen=True)

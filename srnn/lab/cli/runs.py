@@ -11,8 +11,7 @@ from srnn.errors import RecordError
 from srnn.lab.cli.options import Json
 from srnn.lab.terminal import print_table
 
-HEADINGS = {"folder": "folder", "settings": "settings", "seed": "seed", "state": "state", "updates": "updates"}
-HEADINGS |= {"score": "score", "guesser": "chance"}  # by key of what --json prints
+HEADINGS = ("folder", "settings", "seed", "state", "updates", "score", "chance")
 
 
 def runs(
@@ -50,7 +49,7 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
         return collected
     found = [_examine(path.parent) for path in sorted(folder.glob("*/run.json"))]
     if found:
-        print_table(console, list(HEADINGS.values()), [[str(row[key]) for key in HEADINGS] for row in found])
+        print_table(console, HEADINGS, [[str(row[heading]) for heading in HEADINGS] for row in found])
     else:
         console.print(f"no runs in {folder}; start one with: srnn train copy", markup=False, highlight=False)
     return found
@@ -73,7 +72,7 @@ def _examine(path: Path) -> dict[str, Any]:
             return row | {"state": "unfinished", "updates": step}
         record = store.read(place.record)
         score = record["result"]["value"] if record["result"] else (record["training"] or {}).get("lowest")
-        shown = {"score": "" if score is None else number(score), "guesser": number(record["guesser"])}
+        shown = {"score": "" if score is None else number(score), "chance": number(record["guesser"])}
         return row | {"state": record["status"], "updates": record["updates"], **shown}
     except RecordError as error:
         return row | {"state": f"unreadable: {error}"}

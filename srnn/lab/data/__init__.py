@@ -11,10 +11,11 @@ from typing import Any
 import platformdirs
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from srnn.errors import DataError, one_of
 from srnn.lab.data import corpus, mnist, text
+from srnn.lab.terminal import print_table
 
 
 @dataclass(frozen=True)
@@ -140,13 +141,11 @@ def show(console: Console) -> None:
     """What is there and what is missing, as a person reads it."""
     colours = {"ready": "green", "damaged": "red", "missing": "yellow"}
     report = status()
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("data set", "what it is", "state", "size", "licence"):
-        table.add_column(heading, overflow="fold")
-    for entry in report:
-        state = f"[{colours[entry['state']]}]{entry['state']}[/]"
-        table.add_row(entry["name"], escape(entry["title"]), state, entry["size"], escape(entry["licence"]))
-    console.print(table)
+    rows = [
+        (entry["name"], entry["title"], Text(entry["state"], colours[entry["state"]]), entry["size"], entry["licence"])
+        for entry in report
+    ]
+    print_table(console, ("data set", "what it is", "state", "size", "licence"), rows)
     console.print()
     for entry in report:
         place = f" in {escape(entry['where'])}" if entry["where"] else ""

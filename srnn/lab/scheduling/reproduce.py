@@ -27,6 +27,7 @@ from srnn.lab.records.folder import RUNS, RunFolder, load_tensors
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling.ray import engine
 from srnn.lab.scheduling.scheduler import Crew, recorded
+from srnn.lab.terminal import print_table
 from srnn.lab.training.loop import Training
 from srnn.lab.training.run import Run
 
@@ -71,20 +72,13 @@ def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str]
 
 def show(plan: Plan, console: Console) -> None:
     """A table of the exhibits."""
-    table, done = Table(box=None, padding=(0, 2, 0, 0)), recorded(places(plan)[1])
-    for heading in ("exhibit", "in the paper", "what", "parts", "recorded", "needs"):
-        table.add_column(heading, overflow="fold", justify="right" if heading in ("parts", "recorded") else "left")
+    rows, done = [], recorded(places(plan)[1])
     for exhibit in EXHIBITS.values():
         keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
-        counts = str(len(keys)), str(len(keys & done.keys()))
-        table.add_row(
-            exhibit.id,
-            exhibit.where,
-            exhibit.title,
-            *counts,
-            ", ".join(sorted({name for name in exhibit.data_sets(plan) if name})),
-        )
-    console.print(table, highlight=False)
+        needs = ", ".join(sorted({name for name in exhibit.data_sets(plan) if name}))
+        rows.append((exhibit.id, exhibit.where, exhibit.title, str(len(keys)), str(len(keys & done.keys())), needs))
+    headings = ("exhibit", "in the paper", "what", "parts", "recorded", "needs")
+    print_table(console, headings, rows, right=("parts", "recorded"))
 
 
 def places(plan: Plan) -> tuple[Path, Path]:
