@@ -21,7 +21,7 @@ def pytest_sessionstart() -> None:
         "native": native.load_error(),
         "ray": None if importlib.util.find_spec("ray") else "it is not installed",
         "mnist": None if data.is_here("mnist") else "`srnn data` says how to get it",
-        "browser": None,  # test_report.py looks for it
+        "browser": None,  # test_page.py looks for it
     }
     wanted = list(filter(None, os.environ.get("SRNN_REQUIRE", "").split(",")))
     if unknown := [name for name in wanted if name not in missing]:
