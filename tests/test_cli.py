@@ -349,12 +349,14 @@ def test_places_that_are_typed_are_those_where_things_go(
     run: Run, elsewhere: Path, begun: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SRNN_DATA", "before")
+    monkeypatch.setattr(data, "_given", ())  # restored after the test
     places = ("--out", "there", "--results", "kept", "--checkpoint-every", "7", "--tensorboard", "--quiet", "--data", ".")
     assert run(*SHORT, *places)[0] == 0
+    assert data.folders()[:2] == [Path("."), Path("before")]
     assert run(*SHORT)[0] == 0
+    assert data.folders()[0] == Path("before")
     first, second = begun
     assert first["run"] == second["run"]
-    assert os.environ["SRNN_DATA"] == os.pathsep.join([".", "before"])
     how = {"into": Path("kept"), "checkpoint_every": 7.0, "tensorboard": True, "quiet": True}
     assert first == {"run": first["run"], "path": Path("there"), **how}
     how = {"into": Path("runs/records"), "checkpoint_every": 30.0, "tensorboard": False, "quiet": False}
@@ -620,7 +622,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert ("20/20 at" in shown) is terminal
     assert ("update 20/20  loss" in shown) is not terminal
-    assert "guesser 0.8318" in shown
+    assert "chance 0.8318" in shown
 
 
 def test_tensorboard_gets_the_curve(run: Run, elsewhere: Path) -> None:

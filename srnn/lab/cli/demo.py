@@ -13,6 +13,7 @@ from srnn.lab import data, report
 from srnn.lab.cli import train as lab
 from srnn.lab.paper.plan import Point
 from srnn.lab.records.folder import RUNS, RunFolder
+from srnn.lab.records.record import Record
 from srnn.lab.training.progress import number
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
@@ -51,12 +52,13 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
     if all(place.record.exists() for place in places):
         for place in places:
             with place.held():
-                place.begin_anew()
+                place.clear()
     done = []
     for each in chosen:
         words = {"length": getattr(each.task, "length", ""), "guesser": number(each.task.guesser)}
         console.print(f"\n[bold]{ABOUT[each.task.name].format(**words).replace(':', ':[/bold]', 1)}", highlight=False)
-        done.append(lab.train_run(each, FOLDER / each.id, console, into=FOLDER))
+        if (record := lab.train_run(each, FOLDER / each.id, console, into=FOLDER)) is not None:
+            done.append(record)
     console.print()
     console.print(_table(done, ascii_only=console.options.ascii_only))
     page = report.make(FOLDER, FOLDER / "report", console, lead=LEAD, points=_points(chosen), is_experiment=False)
@@ -86,16 +88,16 @@ def _mnist_is_there(console: Console) -> bool:
     return True
 
 
-def _table(done: list[dict[str, Any]], *, ascii_only: bool) -> Table:
+def _table(done: list[Record], *, ascii_only: bool) -> Table:
     table = Table(title="What came out", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for heading in ("task", "loss", "here", "guesser", "the paper", "updates", "seconds"):
         table.add_column(heading, overflow="fold", no_wrap=heading == "loss")
     for record in done:
-        name, result = record["run"]["task"]["name"], record["result"]
-        here = f"{result['value']:.2f} %" if result else f"{number(record['training']['final'])}"
-        guesser = f"{record['guesser']:.0f} %" if result else number(record["guesser"])
-        line = sparkline(record["curve"]["loss"], ascii_only=ascii_only)
-        table.add_row(name, line, here, guesser, PAPER[name], str(record["updates"]), f"{record['seconds']:.0f}")
+        name, result, training = record.run["task"]["name"], record.result, record.training
+        here = f"{result.value:.2f} %" if result else number(training.final) if training else ""
+        guesser = f"{record.chance:.0f} %" if result else number(record.chance)
+        line = sparkline(record.curve["loss"], ascii_only=ascii_only)
+        table.add_row(name, line, here, guesser, PAPER[name], str(record.updates), f"{record.seconds:.0f}")
     return table
 
 

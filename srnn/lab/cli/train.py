@@ -1,6 +1,5 @@
 """The commands train, eval and runs: from a user's words to a run, and from a run to words."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,22 +10,26 @@ from rich.table import Table
 from rich.text import Text
 
 from srnn.errors import DivergedError, RecordError, SettingError, one_of
+from srnn.lab import data as sets
+from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.records.folder import RUNS, RunFolder, load_tensors
+from srnn.lab.records.record import Record
 from srnn.lab.report import runs as results
 from srnn.lab.tasks.task import Batch
 from srnn.lab.training import distributed, progress, recipes
-from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, make_model, read_run, train
+from srnn.lab.training.checkpoint import Checkpoint
+from srnn.lab.training.distributed import TorchTeam
+from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, follow, make_model, read_run, train
 from srnn.lab.training.progress import number
 from srnn.lab.training.run import LIMITS, Run
 
 
 def look_in(data: Path | None) -> None:
-    """Data sets are looked for in this folder before all others, here and in processes begun from here."""
-    if data is not None:
-        if not data.is_dir():
-            raise SettingError(f"--data {data}: there is no such folder")
-        os.environ["SRNN_DATA"] = os.pathsep.join([str(data), *filter(None, [os.environ.get("SRNN_DATA")])])
+    """Search this folder for data sets before all others, here and in worker processes."""
+    if data is not None and not data.is_dir():
+        raise SettingError(f"--data {data}: there is no such folder")
+    sets.look_in(*([] if data is None else [data]))
 
 
 def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, Any], resume: Path | None) -> Run:
@@ -52,41 +55,40 @@ def train_run(
     checkpoint_every: float = 30.0,
     tensorboard: bool = False,
     quiet: bool = False,
-) -> dict[str, Any]:
-    """Trains, shows it, and puts the record with the others of its task. With torchrun the first process does all that."""
+) -> Record | None:
+    """Train, show progress, and add the record to those of its task. With torchrun only the first process does all that."""
     with distributed.joined(run.device) as team:
-        if not team.is_first:
-            return train(run, path, team=team)
-        _say(console, progress.describe(run.as_dict()))
-        _say(console, f"run folder: {path}" + (f", {team.size} processes" if team.size > 1 else ""))
+        if isinstance(team, TorchTeam) and not team.is_first:
+            follow(run, path, team)
+            return None
         collected = into / f"{run.task.name}.jsonl"
         shown = progress.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
+        shown = [progress.Heading(console), *shown]
         record = train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
-        store.collect(collected, record)
-        if record["status"] == "diverged":
+        store.collect(collected, record.to_json())
+        if record.diverged:
             raise DivergedError(f"{summary(record, path)}; record: {collected}")
         _say(console, summary(record, path))
         _say(console, f"record: {collected}")
         return record
 
 
-def summary(record: Mapping[str, Any], path: Path) -> str:
-    """How a run ended, in words."""
-    steps, ended = (
-        record["updates"],
-        f"{record['updates']} updates in {record['seconds']:.0f} s (ended by {record['ended_by']})",
-    )
-    if record["status"] == "diverged":
+def summary(record: Record, path: Path) -> str:
+    """Return how a run ended, in one line."""
+    ended = f"{record.updates} updates in {record.seconds:.0f} s (ended by {record.ended_by})"
+    if record.diverged:
         kept = "the last checkpoint before it is kept" if RunFolder(path).checkpoint.exists() else "there was no checkpoint yet"
-        return f"diverged after update {steps}: {record['ended_by']}; {kept}"
-    guesser, training = f"guesser {number(record['guesser'])}", record["training"]
-    if (result := record["result"]) is not None:
-        ceiling = "" if record["ceiling"] is None else f", ceiling {number(record['ceiling'])}"
-        lines = "".join(f", {name} {number(value)}" for name, value in (record["lines"] or {}).items())
-        score = f"{result['split']} {result['metric']} {number(result['value'])} with the weights of update {result['at']}"
-        return f"{score} ({guesser}{ceiling}{lines}); {ended}"
-    means = f"mean loss of {training['window']} updates: lowest {number(training['lowest'])}, final {number(training['final'])}"
-    return f"{means} ({guesser}); {ended}"
+        return f"diverged after update {record.updates}: {record.ended_by}; {kept}"
+    chance = f"chance {number(record.chance)}"
+    if (result := record.result) is not None:
+        ceiling = "" if record.ceiling is None else f", ceiling {number(record.ceiling)}"
+        lines = "".join(f", {name} {number(value)}" for name, value in (record.lines or {}).items())
+        score = f"{result.split} {result.metric} {number(result.value)} with the weights of update {result.at}"
+        return f"{score} ({chance}{ceiling}{lines}); {ended}"
+    means = record.training
+    assert means is not None  # a finished run has made an update
+    shown = f"mean loss of {means.window} updates: lowest {number(means.lowest)}, final {number(means.final)}"
+    return f"{shown} ({chance}); {ended}"
 
 
 def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     source = place.model if finished else place.checkpoint
     if not source.exists() and place.record.exists():
         raise RecordError(f"{path} left no weights: the run diverged before its first checkpoint")
-    tensors = {name.removeprefix("" if finished else "model."): tensor for name, tensor in load_tensors(source)[0].items()}
+    tensors = load_tensors(source)[0] if finished else Checkpoint.read(source).model
     model = make_model(run)
     try:
         model.load_state_dict({name: tensors[name] for name in model.state_dict()})
@@ -131,7 +133,7 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
         console.print(results.table(collected, console.width))
         if readme is not None:
             store.replace(readme, store.filled(readme, "results", results.markdown(collected)))
-        return collected
+        return [each.to_json() for each in collected]
     found = [_examine(path.parent) for path in sorted(folder.glob("*/run.json"))]
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("folder", "settings", "seed", "state", "updates", "score", "guesser"):
@@ -150,12 +152,11 @@ def _examine(path: Path) -> dict[str, Any]:
         run = store.read(place.run)["run"]
         row |= {"settings": ", ".join(results.brief(run)), "seed": run["seed"]}
         if not place.record.exists():
-            step = load_tensors(place.checkpoint)[1]["position"]["step"] if place.checkpoint.exists() else 0
+            step = Checkpoint.read(place.checkpoint).position.step if place.checkpoint.exists() else 0
             return row | {"state": "can go on", "updates": step}
-        record = store.read(place.record)
-        score = record["result"]["value"] if record["result"] else (record["training"] or {}).get("lowest")
-        shown = {"score": "" if score is None else number(score), "guesser": number(record["guesser"])}
-        return row | {"state": record["status"], "updates": record["updates"], **shown}
+        record = records.load(place.record)
+        shown = {"score": "" if record.score is None else number(record.score), "guesser": number(record.chance)}
+        return row | {"state": record.status, "updates": record.updates, **shown}
     except RecordError as error:
         return row | {"state": f"unreadable: {error}"}
     except (KeyError, TypeError, AttributeError) as error:

@@ -29,6 +29,7 @@ from srnn.lab.paper.findings import findings
 from srnn.lab.paper.plan import EXHIBITS, Exhibit, Plan, Point
 from srnn.lab.paper.table import Table
 from srnn.lab.paper.tables import tables, verdict_table
+from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.report import plot
 from srnn.lab.report.runs import DEFAULTS
@@ -36,13 +37,6 @@ from srnn.lab.training.progress import number, plain
 
 TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
 README_FIGURES = ("copy", "runtime", "psmnist", "adding")  # the first two of these that there are go into the README
-NEEDED = {
-    "run": (
-        *("run", "parameters", "status", "ended_by", "updates", "examples", "epochs", "result", "training", "guesser", "curve"),
-        *("seconds", "cpu_seconds"),
-    ),
-    "measurement": ("measurement", "found", "seconds"),
-}
 
 
 def make(
@@ -87,21 +81,10 @@ def make(
 
 def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """All records of a folder, and what is wrong with lines that hold none."""
-    files = sorted(results.glob("*.jsonl"))
-    if not files:
+    if not any(results.glob("*.jsonl")):
         raise RecordError(f"there are no records in {results}; make some with: srnn reproduce copy (or name another --results)")
-    found: list[dict[str, Any]] = []
-    faults: list[str] = []
-    for path in files:
-        good, bad = store.read_lines(path)
-        for record in (record for record in good if record["kind"] in (*NEEDED, "failure")):
-            lacks = [name for name in NEEDED.get(record["kind"], ()) if name not in record]
-            if lacks:
-                bad.append(f"{path}: the record {record['id']} is not whole: it lacks {', '.join(lacks)}; it is left out")
-            else:
-                found.append(record)
-        faults += bad
-    return found, faults
+    recorded = records.read(results)
+    return [each.to_json() for each in recorded.found], list(recorded.faults)
 
 
 def _read(results: Path, console: Console) -> tuple[list[dict[str, Any]], list[str]]:
