@@ -419,12 +419,14 @@ def test_places_that_are_typed_are_those_where_things_go(
     run: Run, elsewhere: Path, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SRNN_DATA", "before")
+    monkeypatch.setattr(data, "_given", ())  # restored after the test
     places = ("--out", "there", "--results", "kept", "--checkpoint-every", "7", "--tensorboard", "--quiet", "--data", ".")
     assert run(*SHORT, *places)[0] == 0
+    assert data.folders()[:2] == [Path("."), Path("before")]
     assert run(*SHORT)[0] == 0
+    assert data.folders()[0] == Path("before")
     first, second = started
     assert first["run"] == second["run"]
-    assert os.environ["SRNN_DATA"] == os.pathsep.join([".", "before"])
     how = {"into": Path("kept"), "checkpoint_every": 7.0, "tensorboard": True, "quiet": True}
     assert first == {"run": first["run"], "path": Path("there"), **how}
     how = {"into": Path("runs/records"), "checkpoint_every": 30.0, "tensorboard": False, "quiet": False}

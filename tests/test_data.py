@@ -510,7 +510,7 @@ def test_a_damaged_cache_is_computed_again(tmp_path: Path, computed: list[int], 
     assert computed == [3, 3]  # and kept again
 
 
-def test_a_cache_that_cannot_be_written_is_said_and_the_work_goes_on(
+def test_a_cache_that_cannot_be_written_is_reported_and_not_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = manifest(tmp_path / "speech", ROWS)
@@ -520,7 +520,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_the_work_goes_on(
     assert_equal(speech.load(folder), expected)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"srnn: the features of the speech could not be kept in {tmp_path / 'file'}: ")
+    assert err.startswith(f"srnn: the features of the speech cannot be cached in {tmp_path / 'file'}: ")
     assert err.count("\n") == 1
 
 
@@ -589,6 +589,28 @@ def test_sets_are_looked_for_in_srnn_data_and_then_in_the_cache(tmp_path: Path, 
     (tmp_path / "one" / "speech").mkdir(parents=True)  # has the name and not the content
     manifest(tmp_path / "two" / "speech", ROWS)
     assert data.find("speech") == tmp_path / "two" / "speech"
+
+
+def test_folders_that_are_given_are_searched_first_and_do_not_change_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRNN_DATA", str(tmp_path / "one"))
+    monkeypatch.setattr(data, "_given", ())  # restored after the test
+    manifest(tmp_path / "one" / "speech", ROWS)
+    manifest(tmp_path / "given" / "speech", ROWS)
+    data.look_in(tmp_path / "given")
+    assert data.folders()[:2] == [tmp_path / "given", tmp_path / "one"]
+    assert data.find("speech") == tmp_path / "given" / "speech"
+    assert os.environ["SRNN_DATA"] == str(tmp_path / "one")
+    data.look_in()
+    assert data.find("speech") == tmp_path / "one" / "speech"
+
+
+def test_given_folders_are_sent_to_workers_as_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(data, "_given", ())
+    data.look_in(Path("a"), tmp_path / "b")
+    assert data.given() == [str(tmp_path / "a"), str(tmp_path / "b")]
 
 
 def test_each_set_is_known_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""One run on several processes, begun by torchrun: the curve of one, and nothing lost when a process ends."""
+"""One run on several processes, started by torchrun: the curve of one process, and nothing is lost when a process ends."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from srnn.lab.records.folder import RunFolder
 from srnn.lab.tasks.task import Batch
 from srnn.lab.training import distributed
 from srnn.lab.training.distributed import ALONE, TorchTeam
-from srnn.lab.training.loop import Training, train
+from srnn.lab.training.loop import Training, follow, train
 from srnn.lab.training.recipes import make_run
 
 SMALL = ["copy", "--length", "20", "--hidden-size", "16", "--threads", "1"]
@@ -100,7 +100,7 @@ def test_two_processes_make_the_curve_of_one_on_digits(batch: int, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
+def test_a_run_resumes_with_another_number_of_processes(tmp_path: Path) -> None:
     finished(torchrun(tmp_path, *SMALL, "--steps", "30", "--out", "run"))
     finished(torchrun(tmp_path, *SMALL, "--steps", "60", "--out", "run", processes=3))
     train(make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=90), tmp_path / "run")
@@ -112,7 +112,7 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_not_made_again(tmp_path: Path) -> None:
+def test_a_finished_run_is_not_trained_a_second_time(tmp_path: Path) -> None:
     first = torchrun(tmp_path, *SMALL, "--steps", "5", "--out", "run")
     finished(first)
     before = (tmp_path / "run" / "record.json").read_bytes()
@@ -135,19 +135,21 @@ def test_a_process_that_dies_ends_the_others_and_the_checkpoint_is_good(rank: in
     assert time.monotonic() - start < 30
     assert process.returncode != 0
     # The process that is left says so, once, unless torchrun ends it before it comes to that.
-    told = [line for line in out.splitlines() if line.startswith("srnn: ")]
-    assert len(told) <= 1
-    assert all("another process of this run has ended; the same command again goes on from the last" in line for line in told)
+    printed = [line for line in out.splitlines() if line.startswith("srnn: ")]
+    assert len(printed) <= 1
+    assert all(
+        "another process of this run has ended; run the same command to resume from the last" in line for line in printed
+    )
     assert f"exitcode  : -9 (pid: {victim})" in out
     assert "srnn/lab/training/loop.py" not in out  # no traceback of ours
     place = RunFolder(tmp_path / "run")
     at = len(losses(tmp_path / "run"))
     run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=max(100, at + 100))
-    assert train(run, place.path)["updates"] == run.steps
+    assert train(run, place.path).updates == run.steps
 
 
 @pytest.mark.slow
-def test_a_killed_process_is_replaced_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_killed_process_is_replaced_and_the_run_resumes(tmp_path: Path) -> None:
     process = torchrun(tmp_path, *SMALL, "--steps", "3000", "--checkpoint-every", "0.2", "--out", "run", restarts=2)
     wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
     os.kill(workers(process)[1], signal.SIGKILL)
@@ -165,7 +167,7 @@ def test_a_signal_to_one_stops_all_of_them_at_the_same_update(tmp_path: Path) ->
     wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
     os.kill(workers(process)[1], signal.SIGTERM)  # one of them alone is asked
     out = finished(process, 60)
-    assert out.count("the same command again goes on, or: srnn train --resume run") == 1, out
+    assert out.count("run the same command to resume, or: srnn train --resume run") == 1, out
     assert "stopped by a signal to another process" in out
 
 
@@ -175,11 +177,11 @@ def test_ctrl_c_stops_all_of_them(tmp_path: Path) -> None:
     wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out = finished(process, 60)
-    # Which of the two, depends on whom torchrun has told first.
+    # Which of the two, depends on which process torchrun signals first.
     assert out.count("srnn: stopped by Ctrl-C after update") + out.count("srnn: stopped by a signal to another process") == 1
     at = len(losses(tmp_path / "run"))
     run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=at + 100)
-    assert train(run, tmp_path / "run")["updates"] == at + 100
+    assert train(run, tmp_path / "run").updates == at + 100
 
 
 @pytest.mark.slow
@@ -190,15 +192,15 @@ def test_ctrl_c_stops_all_of_them(tmp_path: Path) -> None:
         (["--out", "new", "--results", "file/x"], "cannot be written: Not a directory; give another --results"),
     ],
 )
-def test_an_error_is_said_once(wrong: list[str], said: str, tmp_path: Path) -> None:
+def test_an_error_is_printed_once(wrong: list[str], said: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     train(make_run("copy", "srnn", length=20, hidden_size=8, steps=2), tmp_path / "run")
     process = torchrun(tmp_path, *SMALL, "--steps", "5", *wrong)
     out = finished(process)
     assert process.returncode != 0
-    told = [line for line in out.splitlines() if line.startswith("srnn: ")]
-    assert len(told) == 1
-    assert said in told[0]
+    printed = [line for line in out.splitlines() if line.startswith("srnn: ")]
+    assert len(printed) == 1
+    assert said in printed[0]
     assert "srnn/lab/training/loop.py" not in out  # no traceback of ours
     assert not (tmp_path / "new").exists()
 
@@ -272,7 +274,7 @@ def test_threads_of_a_machine_are_shared_by_its_processes(team: TorchTeam, tmp_p
         assert torch.get_num_threads() == each
 
 
-def test_threads_by_default_do_not_hang_on_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_threads_do_not_depend_on_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.set_num_threads(1)
     assert distributed.default_threads() == 1
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
@@ -280,20 +282,20 @@ def test_threads_by_default_do_not_hang_on_torchrun(monkeypatch: pytest.MonkeyPa
     assert distributed.default_threads() == 3
 
 
-def test_processes_with_different_settings_are_told(tmp_path: Path) -> None:
+def test_processes_with_different_settings_are_refused(tmp_path: Path) -> None:
     theirs = make_run("copy", "srnn", length=5, seed=2, threads=7)
 
-    class Hearing(TorchTeam):
+    class Second(TorchTeam):
         def __init__(self) -> None:
             self.rank, self.size, self.here, self.device = 1, 2, 1, torch.device("cpu")
 
-        def hear(self) -> tuple[int, bytes]:
-            return distributed.BEGIN, json.dumps(theirs.as_dict()).encode() + b"\n"
+        def receive(self) -> tuple[int, bytes]:
+            return distributed.START, json.dumps(theirs.as_dict()).encode() + b"\n"
 
-    with pytest.raises(SettingError, match="must be given the same settings; the first has others"):
-        train(make_run("copy", "srnn", length=5, seed=1), tmp_path, team=Hearing())
+    with pytest.raises(SettingError, match="must have the same settings; those of the first process are different"):
+        follow(make_run("copy", "srnn", length=5, seed=1), tmp_path, Second())
     with pytest.raises(ValueError, match="process group"):  # with the same it goes to work: threads are the first's
-        train(make_run("copy", "srnn", length=5, seed=2), tmp_path, team=Hearing())
+        follow(make_run("copy", "srnn", length=5, seed=2), tmp_path, Second())
     assert torch.get_num_threads() == 7
 
 
@@ -314,15 +316,18 @@ def test_a_batch_must_be_large_enough(tmp_path: Path) -> None:
 
 
 def test_only_errors_of_the_connection_are_taken_for_a_lost_process() -> None:
-    with pytest.raises(TeamError, match="another process of this run has ended; go on"), distributed.lost_ones("go on"):
+    with (
+        pytest.raises(TeamError, match="another process of this run has ended; resume it"),
+        distributed.lost_processes("resume it"),
+    ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Connection closed by peer")
-    with pytest.raises(TeamError), distributed.lost_ones():
+    with pytest.raises(TeamError), distributed.lost_processes():
         raise RuntimeError("the TCPStore has gone")
     for text in ("shapes cannot be multiplied", "could not restore the weights"):
-        with pytest.raises(RuntimeError, match=text) as raised, distributed.lost_ones():
+        with pytest.raises(RuntimeError, match=text) as raised, distributed.lost_processes():
             raise RuntimeError(text)
         assert not isinstance(raised.value, TeamError)
-    with pytest.raises(SettingError, match="no store"), distributed.lost_ones():
+    with pytest.raises(SettingError, match="no store"), distributed.lost_processes():
         raise SettingError("no store")
 
 

@@ -41,6 +41,7 @@ from srnn.lab.paper.plan import Plan
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, load_tensors, save_tensors
 from srnn.lab.training import loop
+from srnn.lab.training.checkpoint import Checkpoint
 from srnn.lab.training.recipes import from_dict, make_run
 from srnn.lab.training.run import Run
 
@@ -128,7 +129,7 @@ def test_a_run_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
         process.kill()
         process.join()
         tried("SIGKILL of a run")
-    reached = load_tensors(RunFolder(parts).checkpoint)[1]["position"]["step"]
+    reached = Checkpoint.read(RunFolder(parts).checkpoint).position.step
     run = replace(endless, steps=reached + 200)
     go_on(run.as_dict(), parts)
     loop.train(run, tmp_path / "whole")
@@ -140,13 +141,15 @@ def test_a_run_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
 REPRODUCTION = """
 from pathlib import Path
 from rich.console import Console
-from srnn.lab.scheduling.scheduler import Crew, Processes
+from srnn.lab.scheduling.processes import Processes
+from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.training.recipes import make_run
 
 if __name__ == "__main__":
     runs = [make_run("copy", "srnn", length=5, hidden_size=3, batch_size=2, steps=4000, seed=seed) for seed in range(4)]
     left = {run.id: run for run in runs}
-    Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Processes(2, checkpoint_every=0.01)).work()
+    engine = Processes(2, checkpoint_every=0.01)
+    Scheduler(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), engine).work()
 """
 
 
@@ -183,7 +186,7 @@ def build(results: Path, out: Path) -> None:
 def test_a_report_is_killed_anywhere(forks: Any, tmp_path: Path) -> None:
     results = tmp_path / "results"
     record = loop.train(make_run("copy", "srnn", length=100, steps=20_000, minutes=0.001), tmp_path / "run")
-    store.collect(results / "copy.jsonl", record | {"id": make_run("copy", "srnn", length=100).id})
+    store.collect(results / "copy.jsonl", record.to_json() | {"id": make_run("copy", "srnn", length=100).id})
     build(results, tmp_path / "whole")
     page, rng = tmp_path / "out" / "index.html", random.Random(3)
     whole = (tmp_path / "whole" / "index.html").read_bytes()
@@ -372,8 +375,8 @@ def test_a_damaged_file_is_refused_or_does_no_harm(kind: str, tmp_path: Path) ->
     """What is read is right, or an error of ours; where a format cannot know, the digest of the data knows."""
     name, make, read, knows = FORMATS[kind]
     path, rng = tmp_path / name, random.Random(4)
-    for each, beside in (("manifest.tsv", MANIFEST), ("u1.wav", audio("WAV")), ("u2.wav", audio("WAV"))):
-        (tmp_path / each).write_bytes(beside)  # a corpus, of which it may be a part
+    for each, other in (("manifest.tsv", MANIFEST), ("u1.wav", audio("WAV")), ("u2.wav", audio("WAV"))):
+        (tmp_path / each).write_bytes(other)  # a corpus, of which it may be a part
     content = make()
     path.write_bytes(content)
     right, whole = read(path), digest(path)
@@ -450,7 +453,7 @@ def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with monkeypatch.context() as patch:
             patch.setattr(time, "monotonic", lambda: real() + rng.choice([0, 1e6, -1e6]))
             record = loop.train(tiny(), tmp_path / str(number))
-        assert record["seconds"] >= 0
+        assert record.seconds >= 0
         assert result_of(tmp_path / str(number)) == result_of(tmp_path / "whole")
         survived("a clock that jumps")
 

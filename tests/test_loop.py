@@ -1,4 +1,4 @@
-"""Runs: equal ones give equal curves, stopped ones go on, and whatever goes wrong is one clear error with nothing lost."""
+"""Runs: equal ones give equal curves, stopped ones resume with bit-identical results, and every error is one clear line."""
 
 import fcntl
 import io
@@ -26,12 +26,15 @@ from srnn.lab.cli import eval as evaluation
 from srnn.lab.cli import train as lab
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, load_tensors, save_tensors
+from srnn.lab.records.record import Losses, Record
 from srnn.lab.tasks import pmnist
 from srnn.lab.tasks.task import mix
 from srnn.lab.training import loop
-from srnn.lab.training.loop import Training, learning_rate
+from srnn.lab.training.checkpoint import Checkpoint
+from srnn.lab.training.loop import Training
 from srnn.lab.training.recipes import from_dict, make_run
 from srnn.lab.training.run import Run
+from srnn.lab.training.schedule import learning_rate
 
 
 def copy_run(**settings: Any) -> Run:
@@ -93,37 +96,37 @@ def test_equal_runs_give_equal_curves_and_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("updates", [1, 6, 7, 8, 29])
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(updates: int, tmp_path: Path) -> None:
+def test_a_resumed_run_is_bit_identical(updates: int, tmp_path: Path) -> None:
     loop.train(copy_run(), tmp_path / "whole")
     stop_after(updates, copy_run(), tmp_path / "parts")
     record = loop.train(copy_run(), tmp_path / "parts")
-    assert record["resumed"] == 1
+    assert record.resumed == 1
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
 @pytest.mark.usefixtures("digits")
 @pytest.mark.parametrize("updates", [2, 3, 4, 10])
-def test_the_best_weights_go_on_too(updates: int, tmp_path: Path) -> None:
+def test_the_best_weights_are_resumed(updates: int, tmp_path: Path) -> None:
     loop.train(digits_run(), tmp_path / "whole")
     stop_after(updates, digits_run(), tmp_path / "parts")
     loop.train(digits_run(), tmp_path / "parts")
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_metrics_written_after_the_checkpoint_are_written_again_not_twice(tmp_path: Path) -> None:
+def test_metrics_written_after_the_checkpoint_are_replaced(tmp_path: Path) -> None:
     run, folder = copy_run(), tmp_path / "run"
     stop_after(7, run, folder)
     with (folder / "metrics.jsonl").open("ab") as file:
         file.write(b'{"step": 14, "losses": [1.0')  # a line that was cut short
     record = loop.train(run, folder)
-    assert record["curve"]["step"] == [7, 14, 21, 28, 30]
+    assert record.curve["step"] == [7, 14, 21, 28, 30]
 
 
 COMMAND = [sys.executable, "-m", "srnn", "train", "copy", "--length", "20", "--threads", "1", "--dropout", "0.2"]
 
 
 @pytest.mark.slow
-def test_a_process_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_many_times_is_bit_identical(tmp_path: Path) -> None:
     rng, command = random.Random(0), [*COMMAND, "--steps", "2000", "--checkpoint-every", "0.02", "--quiet"]
     subprocess.run([*command, "--out", "whole"], cwd=tmp_path, check=True)
     checkpoint, kills = tmp_path / "parts" / "checkpoint.safetensors", 0
@@ -144,7 +147,7 @@ def test_a_process_killed_again_and_again_ends_with_the_same_bits(tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_leaves_a_run_that_goes_on_and_says_how(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_leaves_a_run_that_resumes_and_prints_how(number: signal.Signals, tmp_path: Path) -> None:
     command = [*COMMAND, "--steps", "100000", "--out", "run", "--checkpoint-every", "1000"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120
@@ -157,35 +160,45 @@ def test_a_signal_leaves_a_run_that_goes_on_and_says_how(number: signal.Signals,
     assert process.returncode == (130 if number == signal.SIGINT else 143)
     assert said.count("\n") == 1
     assert "srnn train --resume run" in said
-    step = load_tensors(tmp_path / "run" / "checkpoint.safetensors")[1]["position"]["step"]
+    step = Checkpoint.read(tmp_path / "run" / "checkpoint.safetensors").position.step
     assert f"after update {step};" in said
     record = loop.train(loop.read_run(tmp_path / "run").with_limits(steps=step + 5), tmp_path / "run")
-    assert record["updates"] == step + 5
+    assert record.updates == step + 5
 
 
 def test_minutes_of_the_processor_end_a_run(tmp_path: Path) -> None:
     record = loop.train(replace(copy_run(), cpu_minutes=1e-9), tmp_path)
-    assert (record["ended_by"], record["updates"]) == ("cpu_minutes", 1)
+    assert (record.ended_by, record.updates) == ("cpu_minutes", 1)
 
 
-def test_minutes_end_a_run_and_more_of_them_continue_it(tmp_path: Path) -> None:
+def test_minutes_end_a_run_and_more_minutes_extend_it(tmp_path: Path) -> None:
     run = copy_run(schedule="constant")
     loop.train(run, tmp_path / "whole")
     short = loop.train(replace(run, minutes=1e-9), tmp_path / "parts")
-    assert (short["ended_by"], short["updates"]) == ("minutes", 1)
-    before = load_tensors(tmp_path / "parts" / "checkpoint.safetensors")[1]["position"]["seconds"]
+    assert (short.ended_by, short.updates) == ("minutes", 1)
+    before = Checkpoint.read(tmp_path / "parts" / "checkpoint.safetensors").position.seconds
     record = loop.train(replace(run, minutes=10.0), tmp_path / "parts")
-    assert (record["ended_by"], record["updates"], record["resumed"]) == ("steps", 30, 1)
-    assert record["seconds"] > before > 0
-    assert short["curve"]["loss"][0] == pytest.approx(RunFolder(tmp_path / "parts").read_metrics()[0]["losses"][0], rel=1e-5)
+    assert (record.ended_by, record.updates, record.resumed) == ("steps", 30, 1)
+    assert record.seconds > before > 0
+    assert short.curve["loss"][0] == pytest.approx(RunFolder(tmp_path / "parts").read_metrics()[0]["losses"][0], rel=1e-5)
     ours, theirs = (RunFolder(tmp_path / name).read_metrics() for name in ("whole", "parts"))
     assert [entry["losses"] for entry in ours] == [entry["losses"] for entry in theirs]
     assert weights(tmp_path / "whole") == weights(tmp_path / "parts")
 
 
-def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+def test_a_finished_run_is_not_trained_a_second_time(tmp_path: Path) -> None:
+    seen: list[tuple[Run, Path, Record]] = []
+
+    class Noting(loop.Watcher):
+        def begin(self, training: Training) -> None:
+            pytest.fail("it was trained a second time")
+
+        def already_finished(self, run: Run, folder: Path, record: Record) -> None:
+            seen.append((run, folder, record))
+
     first = loop.train(copy_run(), tmp_path)
-    assert loop.train(copy_run(), tmp_path) == first
+    assert loop.train(copy_run(), tmp_path, watchers=[Noting()]) == first
+    assert seen == [(copy_run(), tmp_path, first)]
 
 
 @pytest.mark.parametrize("checkpoint_every", [0.0, 1000.0])
@@ -195,16 +208,16 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoi
     # The rate rises with every update, until the loss is not finite.
     run = copy_run(lr=1e30, clip=None, norm=False, warmup=30, optimizer="sgd", dropout=0.0)
     record = loop.train(run, tmp_path, checkpoint_every=checkpoint_every)
-    assert (record["status"], record["ended_by"]) == ("diverged", "a loss that is not finite")
-    assert 0 < record["updates"] < 30
-    assert sum(record["curve"]["step"][-1:]) == record["updates"]
-    json.dumps(record, allow_nan=False)
+    assert (record.status, record.ended_by) == ("diverged", "a loss that is not finite")
+    assert 0 < record.updates < 30
+    assert sum(record.curve["step"][-1:]) == record.updates
+    json.dumps(record.to_json(), allow_nan=False)
     kept = "the last checkpoint before it is kept" if checkpoint_every == 0 else "there was no checkpoint yet"
     assert lab.summary(record, tmp_path) == f"diverged after update {record['updates']}: a loss that is not finite; {kept}"
     if checkpoint_every == 0:
         place = RunFolder(tmp_path)
-        training = Training(run, place, 1000.0, (), checkpoint=place.checkpoint.read_bytes())
-        assert training.position.step == record["updates"] - 1  # the last whose weights gave a finite loss
+        training = Training(run, place, 1000.0, (), content=place.checkpoint.read_bytes())
+        assert training.position.step == record.updates - 1  # the last whose weights gave a finite loss
         assert math.isfinite(training._forward()[0].item())
         training.make_update()
         assert not math.isfinite(training._forward()[0].item())
@@ -215,8 +228,8 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoi
 def test_an_evaluation_that_is_not_finite_is_a_divergence_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pmnist.PMNIST, "score", lambda self, output, batch: output.sum() * math.inf)
     record = loop.train(digits_run(), tmp_path)
-    assert (record["status"], record["ended_by"], record["updates"]) == ("diverged", "an evaluation that is not finite", 3)
-    assert record["result"] is None
+    assert (record.status, record.ended_by, record.updates) == ("diverged", "an evaluation that is not finite", 3)
+    assert record.result is None
 
 
 @pytest.mark.usefixtures("digits")
@@ -238,7 +251,7 @@ def test_a_test_score_that_is_not_finite_leaves_a_record(tmp_path: Path, monkeyp
     monkeypatch.setattr(loop, "evaluate", broken)
     monkeypatch.setattr(Training, "_report", noted)
     record = loop.train(digits_run(), tmp_path)
-    assert (record["status"], record["ended_by"], record["result"]) == ("diverged", "an evaluation that is not finite", None)
+    assert (record.status, record.ended_by, record.result) == ("diverged", "an evaluation that is not finite", None)
     assert RunFolder(tmp_path).record.exists()
     assert tests == [True, True]
 
@@ -259,7 +272,7 @@ def test_weights_that_are_not_finite_are_a_divergence_whenever_checkpoints_are_w
     for checkpoint_every in (0.0, 1000.0):
         folder = tmp_path / str(checkpoint_every)
         record = loop.train(copy_run(steps=3, clip=None), folder, checkpoint_every=checkpoint_every, watchers=[Poison()])
-        assert (record["status"], record["ended_by"], record["updates"]) == ("diverged", "weights that are not finite", 3)
+        assert (record.status, record.ended_by, record.updates) == ("diverged", "weights that are not finite", 3)
 
 
 @pytest.mark.usefixtures("digits")
@@ -276,13 +289,15 @@ def test_the_weights_that_validated_best_are_reported_and_the_test_data_are_read
     monkeypatch.setattr(pmnist.PMNIST, "batches", counted)
     record = loop.train(digits_run(epochs=6, lr=0.3), tmp_path)
     assert read == ["val"] * 6 + ["test"]
-    losses = record["curve"]["evaluation_loss"]
-    assert record["selection"]["loss"] == pytest.approx(min(losses), rel=1e-5)
-    assert record["result"]["at"] == record["curve"]["step"][losses.index(min(losses))]
+    losses = record.curve["evaluation_loss"]
+    assert record.selection is not None
+    assert record.result is not None
+    assert record.selection.loss == pytest.approx(min(losses), rel=1e-5)
+    assert record.result.at == record.curve["step"][losses.index(min(losses))]
     model = loop.make_model(digits_run())
     model.load_state_dict(load_tensors(tmp_path / "model.safetensors")[0])
     found = loop.evaluate(model, digits_run().task, digits_run().task.batches("val", 500))
-    assert found["loss"] == record["selection"]["loss"]
+    assert found["loss"] == record.selection.loss
 
 
 @pytest.mark.usefixtures("digits")
@@ -299,19 +314,22 @@ def test_a_run_selects_by_the_metric_when_asked(
 
     monkeypatch.setattr(Training, "_evaluate", scored)
     record = loop.train(digits_run(epochs=8, select="metric"), tmp_path)
-    assert (record["selection"]["score"], record["selection"]["step"]) == ((50.0, 9) if higher_is_better else (10.0, 15))
+    assert record.selection is not None
+    assert (record.selection.score, record.selection.step) == ((50.0, 9) if higher_is_better else (10.0, 15))
 
 
 @pytest.mark.usefixtures("digits")
 def test_runs_end_by_patience_by_the_ceiling_and_by_a_low_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patient = loop.train(digits_run(epochs=50, lr=1e-9, patience=3), tmp_path / "patience")
-    assert patient["ended_by"] == "patience"
-    assert patient["updates"] == patient["selection"]["step"] + 3 * 3
+    assert patient.ended_by == "patience"
+    assert patient.selection is not None
+    assert patient.updates == patient.selection.step + 3 * 3
     labels = loop.train(make_run("randomlabels", "srnn", samples=20, lr=0.01), tmp_path / "ceiling")
-    assert (labels["ended_by"], labels["result"]["value"]) == ("ceiling", labels["ceiling"])
+    assert labels.result is not None
+    assert (labels.ended_by, labels.result.value) == ("ceiling", labels.ceiling)
     monkeypatch.setattr(loop, "WINDOW", 5)
     low = loop.train(copy_run(stop_below=100.0), tmp_path / "low")
-    assert (low["ended_by"], low["updates"]) == ("stop_below", 5)
+    assert (low.ended_by, low.updates) == ("stop_below", 5)
 
 
 @pytest.mark.usefixtures("digits")
@@ -320,24 +338,22 @@ def test_a_run_ends_by_its_epochs_or_by_its_steps_whichever_come_first(
     steps: int | None, ended: tuple[str, int, float], tmp_path: Path
 ) -> None:
     record = loop.train(digits_run(epochs=2, steps=steps), tmp_path)  # of three updates each
-    assert (record["ended_by"], record["updates"], record["epochs"]) == ended
+    assert (record.ended_by, record.updates, record.epochs) == ended
 
 
-def test_the_record_tells_the_lowest_mean_of_consecutive_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_record_has_the_lowest_mean_of_consecutive_updates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "WINDOW", 3)
     losses = [5.0, 1.0, 1.0, 4.0, 0.0, 0.5, 8.5]
-    assert loop._judge(losses) == {
-        "window": 3,
-        "final": pytest.approx(3.0),
-        "lowest": pytest.approx(1.5),
-        "lowest_at": 6,
-    }
+    found = loop._means(losses)
+    assert found is not None
+    assert vars(found) == pytest.approx({"window": 3, "final": 3.0, "lowest": 1.5, "lowest_at": 6})
 
 
 def test_a_short_run_is_judged_without_its_first_losses() -> None:
     losses = [1e7, 1e3, 5.0, 1.0, 0.5, 0.25]
-    assert loop._judge(losses) == {"window": 2, "final": 0.375, "lowest": 0.375, "lowest_at": 6}
-    assert loop._judge([3.0]) == {"window": 1, "final": 3.0, "lowest": 3.0, "lowest_at": 1}
+    assert loop._means(losses) == Losses(window=2, final=0.375, lowest=0.375, lowest_at=6)
+    assert loop._means([3.0]) == Losses(window=1, final=3.0, lowest=3.0, lowest_at=1)
+    assert loop._means([]) is None
 
 
 def test_the_rate_warms_up_and_decays_to_zero() -> None:
@@ -380,7 +396,7 @@ def test_every_update_is_made_with_the_rate_of_the_schedule(network: str, schedu
         assert used == pytest.approx([share * peak for peak in peaks], rel=1e-4)
 
 
-# Scores of what a run has left.
+# Scores of stored weights.
 
 
 def score(folder: Path, split: str | None = None) -> tuple[dict[str, Any], str]:
@@ -403,9 +419,10 @@ def test_eval_takes_validation_data_until_the_run_is_finished_and_then_the_test_
     assert said.endswith(f"(chance level 10.00); weights: {tmp_path / 'checkpoint.safetensors'}\n")
     record = loop.train(run, tmp_path)
     found, said = score(tmp_path)
-    assert found == {"split": "test", "loss": record["result"]["loss"], "score": record["result"]["value"]}
+    assert record.result is not None
+    assert found == {"split": "test", "loss": record.result.loss, "score": record.result.value}
     assert said.endswith(f"weights: {tmp_path / 'model.safetensors'}\n")
-    assert score(tmp_path, "val")[0] == {name: record["selection"][name] for name in ("split", "loss", "score")}
+    assert score(tmp_path, "val")[0] == {name: getattr(record.selection, name) for name in ("split", "loss", "score")}
     assert score(tmp_path, "train")[0]["split"] == "train"
     with pytest.raises(SettingError, match="no split is called 'dev'; there are train, val, test"):
         score(tmp_path, "dev")
@@ -418,10 +435,10 @@ def test_eval_takes_what_is_reported_where_nothing_selects(tmp_path: Path) -> No
 
 
 def test_eval_of_a_run_without_weights_says_why(tmp_path: Path) -> None:
-    stop_after(1, copy_run(), tmp_path / "begun")
-    (tmp_path / "begun" / "checkpoint.safetensors").unlink()
-    with pytest.raises(RecordError, match=r"begun/checkpoint\.safetensors is not there"):
-        score(tmp_path / "begun")
+    stop_after(1, copy_run(), tmp_path / "started")
+    (tmp_path / "started" / "checkpoint.safetensors").unlink()
+    with pytest.raises(RecordError, match=r"started/checkpoint\.safetensors is not there"):
+        score(tmp_path / "started")
     loop.train(copy_run(lr=1e30, clip=None, norm=False, optimizer="sgd"), tmp_path / "diverged", checkpoint_every=1000.0)
     with pytest.raises(RecordError, match="diverged has no weights: the run diverged before its first checkpoint"):
         score(tmp_path / "diverged")
@@ -437,7 +454,7 @@ def test_eval_names_weights_of_another_network(other: dict[str, Any], tmp_path: 
     assert "\n" not in str(caught.value)
 
 
-# What goes wrong.
+# Errors.
 
 
 class Signals(loop.Watcher):
@@ -475,7 +492,7 @@ def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_first(
     with pytest.raises(Interrupted, match=f"stopped by {name} after update 3; .* srnn train --resume ") as caught:
         loop.train(copy_run(), tmp_path, checkpoint_every=1000.0, watchers=[Signals(*numbers)])
     assert caught.value.exit_code == code
-    assert load_tensors(tmp_path / "checkpoint.safetensors")[1]["position"]["step"] == 3
+    assert Checkpoint.read(tmp_path / "checkpoint.safetensors").position.step == 3
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -487,7 +504,7 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", range(2, 12))
-def test_a_full_disk_is_one_error_and_the_run_goes_on_from_the_checkpoint_before(
+def test_a_full_disk_is_one_error_and_the_run_resumes_from_the_last_checkpoint(
     call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop.train(copy_run(), tmp_path / "whole")
@@ -514,7 +531,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         loop.train(copy_run(), tmp_path / "file" / "run")
 
 
-def test_what_is_not_ours_in_a_folder_stays(tmp_path: Path) -> None:
+def test_other_files_in_a_folder_stay(tmp_path: Path) -> None:
     ours = [".checkpoint.safetensors.123.0123abcd", ".record.json.7.deadbeef"]
     theirs = [".bashrc", ".gitignore", ".checkpoint.safetensors", ".record.json.bak", ".run.json.12.x"]
     for name in (*ours, *theirs):
@@ -524,7 +541,7 @@ def test_what_is_not_ours_in_a_folder_stays(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob(".*")} == {*theirs, ".git"}
 
 
-def test_an_empty_folder_of_the_user_stays_when_a_run_cannot_begin(tmp_path: Path) -> None:
+def test_an_empty_folder_of_the_user_stays_when_a_run_cannot_start(tmp_path: Path) -> None:
     run = copy_run()
     (tmp_path / "mine").mkdir()
     for name in ("mine", "new"):
@@ -534,7 +551,7 @@ def test_an_empty_folder_of_the_user_stays_when_a_run_cannot_begin(tmp_path: Pat
     assert list((tmp_path / "mine").iterdir()) == []
 
 
-def test_a_folder_that_is_taken_away_is_no_traceback_of_its_own(tmp_path: Path) -> None:
+def test_a_folder_that_is_deleted_during_a_run_is_no_error_of_its_own(tmp_path: Path) -> None:
     place = RunFolder(tmp_path / "run")
     with place.held():
         shutil.rmtree(place.path)
@@ -543,7 +560,7 @@ def test_a_folder_that_is_taken_away_is_no_traceback_of_its_own(tmp_path: Path) 
         assert place.path.exists()
 
 
-def test_a_lock_whose_folder_was_taken_away_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_whose_folder_was_deleted_is_acquired_in_a_new_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process may take the empty folder away between the opening of the lock and its locking."""
     folder, real, taken = tmp_path / "run", fcntl.flock, list[int]()
 
@@ -578,7 +595,7 @@ def test_a_swapped_checkpoint_is_refused(tmp_path: Path) -> None:
     stop_after(3, copy_run(), tmp_path / "a")
     stop_after(3, copy_run(seed=9), tmp_path / "b")
     os.replace(tmp_path / "a" / "checkpoint.safetensors", tmp_path / "b" / "checkpoint.safetensors")
-    with pytest.raises(RecordError, match=r"of a run with other settings than run\.json beside it"):
+    with pytest.raises(RecordError, match=r"of a run with other settings than run\.json next to it"):
         loop.train(copy_run(seed=9), tmp_path / "b")
 
 
@@ -621,15 +638,59 @@ def test_a_checkpoint_of_another_version_is_named_and_left_as_it_is(
     assert path.read_bytes() == before
 
 
+def test_a_checkpoint_without_format_number_is_resumed(tmp_path: Path) -> None:
+    """The first version of srnn wrote no number."""
+    loop.train(copy_run(), tmp_path / "whole")
+    stop_after(10, copy_run(), tmp_path / "parts")
+    path = tmp_path / "parts" / "checkpoint.safetensors"
+    tensors, state = load_tensors(path)
+    assert state.pop("format") == 1
+    save_tensors(path, tensors, state)
+    assert loop.train(copy_run(), tmp_path / "parts").resumed == 1
+    assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_checkpoint_with_an_unknown_format_number_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    stop_after(3, copy_run(), tmp_path)
+    path = tmp_path / "checkpoint.safetensors"
+    tensors, state = load_tensors(path)
+    save_tensors(path, tensors, state | {"format": 7})
+    before = path.read_bytes()
+    with pytest.raises(RecordError, match=r"has format 7, and this version of srnn reads format 1; resume the run") as caught:
+        loop.train(copy_run(), tmp_path)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    with pytest.raises(RecordError, match="has format 7"):
+        score(tmp_path)  # other readers of the file refuse it, too
+
+
+OLD = Path(__file__).parent / "data" / "old"
+
+
+def test_the_folder_of_an_older_version_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written before checkpoints had a format number, with the backend torch, and stopped after update 10 of 30."""
+    monkeypatch.setattr(kernels, "DEFAULT", "torch")
+    shutil.copytree(OLD, tmp_path / "old")
+    run = loop.read_run(tmp_path / "old")
+    assert "format" not in load_tensors(tmp_path / "old" / "checkpoint.safetensors")[1]
+    record = loop.train(run, tmp_path / "old")
+    assert (record.updates, record.resumed, record.curve["step"]) == (30, 1, [7, 14, 21, 28, 30])
+    loop.train(run, tmp_path / "new")
+    for old, new in zip(
+        RunFolder(tmp_path / "old").read_metrics(), RunFolder(tmp_path / "new").read_metrics(), strict=True
+    ):  # on another machine the first losses may round differently
+        assert old["losses"] == pytest.approx(new["losses"], rel=1e-3)
+
+
 @pytest.mark.parametrize("content", [b"", b'{"step": 7'])
 def test_a_curve_that_has_lost_its_end_is_named_and_left_as_it_is(content: bytes, tmp_path: Path) -> None:
     stop_after(8, copy_run(), tmp_path)
     place = RunFolder(tmp_path)
     length = place.metrics_length()
     place.metrics.write_bytes(content)
-    with pytest.raises(RecordError, match=r"metrics\.jsonl is altered, or has lost its end: it does not fit the checkpoint"):
+    with pytest.raises(RecordError, match=r"metrics\.jsonl is altered, or has lost its end: it does not match the checkpoint"):
         loop.train(copy_run(), tmp_path)
-    with pytest.raises(RecordError, match=rf"has lost its end: {length} bytes are needed, {len(content)} are there"):
+    with pytest.raises(RecordError, match=rf"has lost its end: expected at least {length} bytes, got {len(content)}"):
         place.cut_metrics(length)
     assert place.metrics.read_bytes() == content
 
@@ -660,15 +721,15 @@ def test_a_cosine_run_cannot_be_given_another_end(tmp_path: Path) -> None:
     assert (tmp_path / "record.json").read_bytes() == before
 
 
-def test_an_end_that_lies_behind_is_refused_and_the_record_stays(tmp_path: Path) -> None:
+def test_an_end_in_the_past_is_refused_and_the_record_stays(tmp_path: Path) -> None:
     loop.train(copy_run(schedule="constant"), tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(RecordError, match="is at update 30; it cannot end at 10, behind that"):
+    with pytest.raises(RecordError, match="is at update 30, so it cannot end at update 10"):
         loop.train(copy_run(schedule="constant", steps=10), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_damaged_checkpoint_leaves_the_record_of_a_run_that_was_to_go_on(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_leaves_the_record_of_a_run_to_be_extended(tmp_path: Path) -> None:
     loop.train(copy_run(schedule="constant"), tmp_path)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -677,21 +738,21 @@ def test_a_damaged_checkpoint_leaves_the_record_of_a_run_that_was_to_go_on(tmp_p
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_run_does_not_go_on_with_another_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_does_not_resume_with_another_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_after(3, copy_run(), tmp_path)
     monkeypatch.setattr(kernels, "DEFAULT", "reference")
-    with pytest.raises(RecordError, match=r"was begun with backend (native|torch); here it is reference"):
+    with pytest.raises(RecordError, match=r"was started with backend (native|torch); here it is reference"):
         loop.train(copy_run(), tmp_path)
 
 
-def test_what_a_killed_process_left_half_written_goes_away(tmp_path: Path) -> None:
+def test_files_that_a_killed_process_left_half_written_are_deleted(tmp_path: Path) -> None:
     stop_after(3, copy_run(), tmp_path)
     (tmp_path / ".checkpoint.safetensors.1.0123abcd").write_bytes(b"half")
     loop.train(copy_run(), tmp_path)
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_run_that_cannot_begin_leaves_nothing(tmp_path: Path) -> None:
+def test_a_run_that_cannot_start_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="meta"):
         loop.train(copy_run(device="meta"), tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

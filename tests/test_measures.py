@@ -1,4 +1,4 @@
-"""What exhibits measure: each number beside one that is found by a plain loop."""
+"""The measurements of exhibits: each number is compared with that of a plain loop."""
 
 import base64
 import io
@@ -220,10 +220,10 @@ def test_utterances_near_a_length_are_chosen() -> None:
             for lengths in ([20, 30, 40], [140, 150, 160], [300, 310, 320]):
                 yield Batch(torch.zeros(3, max(lengths), 2), torch.zeros(3, max(lengths), 2), torch.tensor(lengths))
 
-    class Told:
+    class Fixed:
         task = Spoken()
 
-    batch = hiddenstate._batch(Told(), 3, 151)  # type: ignore[arg-type]
+    batch = hiddenstate._batch(Fixed(), 3, 151)  # type: ignore[arg-type]
     assert batch.input.shape[:2] == (2, 150)  # one of them is no longer than that
 
 
@@ -322,7 +322,7 @@ def test_runtime_counts_parameters_as_table_4_does() -> None:
 def test_a_record_of_a_measurement_can_answer_for_itself() -> None:
     run = small("adding", "srnn", length=5)
     measurement = Measurement("gradients", Line(), 5, "gradients", {"length": 5, "seeds": [1]}, run)
-    record = measure(measurement, None)
+    record = measure(measurement, None).to_json()
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["id"] == measurement.id
     assert record["measurement"]["run"] == run.id
@@ -350,4 +350,4 @@ REHEARSED = [each for exhibit in EXHIBITS.values() for each in exhibit.measureme
 @pytest.mark.parametrize("each", REHEARSED, ids=lambda each: f"{each.exhibit}: {each.line}, {each.x}, {each.kind}")
 def test_every_measurement_can_be_rehearsed(each: Measurement) -> None:
     weights = make_model(each.run).state_dict() if each.run and each.trained else None
-    assert measure(each, weights)["found"]
+    assert measure(each, weights).found

@@ -1,4 +1,4 @@
-"""What `srnn train` prints of a run that stays at chance level."""
+"""What `srnn train` prints: a heading, progress, and a diagnosis of a run that stays at chance level."""
 
 import io
 from pathlib import Path
@@ -8,11 +8,12 @@ import pytest
 import torch
 from rich.console import Console
 
+from srnn.errors import SRNNError
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, load_tensors
 from srnn.lab.training import loop, progress
 from srnn.lab.training.loop import Training
-from srnn.lab.training.progress import Examiner
+from srnn.lab.training.progress import Examiner, Heading
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
 
@@ -44,7 +45,70 @@ def result(folder: Path) -> list[Any]:
     return [tensors, entries, store.read(folder / "record.json")["training"]]
 
 
-def test_a_run_at_chance_level_is_diagnosed_once_and_otherwise_as_it_would_be(tmp_path: Path) -> None:
+def heading(run: Run, folder: Path, **how: Any) -> list[str]:
+    console = Console(file=io.StringIO(), width=200)
+    try:
+        loop.train(run, folder, watchers=[Heading(console)], **how)
+    finally:
+        lines: list[str] = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return lines
+
+
+SETTINGS = "copy (length 3) with srnn (hidden_size 16, "
+
+
+def test_the_heading_names_settings_folder_and_update(tmp_path: Path) -> None:
+    run = copy_run(steps=4)
+    first, second = heading(run, tmp_path / "run")
+    assert first.startswith(SETTINGS)
+    assert second == f"run folder: {tmp_path / 'run'}"
+    assert heading(copy_run(steps=6), tmp_path / "run")[1] == f"run folder: {tmp_path / 'run'}, resumes at update 4"
+
+
+@pytest.mark.parametrize("wrong", ["device", "folder", "results"])
+def test_nothing_is_printed_about_a_run_that_cannot_start(wrong: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    console = Console(file=io.StringIO(), width=200)
+    run = copy_run(device="meta") if wrong == "device" else copy_run()
+    folder = tmp_path / ("file" if wrong == "folder" else "run")
+    into = tmp_path / ("file" if wrong == "results" else "results") / "copy.jsonl"
+    with pytest.raises(SRNNError):
+        loop.train(run, folder, watchers=[Heading(console)], into=into)
+    assert console.file.getvalue() == ""  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "to extend it: srnn train --resume {folder} --steps N, with N above 4"),
+        ({"minutes": 1e-9}, "to extend it: srnn train --resume {folder} --minutes N, with N above 1e-09"),
+        ({"schedule": "cosine"}, "its learning rate has decayed to 0, so it cannot be extended; give another --out"),
+        ({"lr": 1e30, "optimizer": "sgd", "clip": None}, "it diverged, so it cannot be extended"),
+    ],
+)
+def test_a_finished_run_says_so_and_how_to_extend_it(settings: dict[str, Any], said: str, tmp_path: Path) -> None:
+    run, folder = copy_run(**({"steps": 4} | settings)), tmp_path / "run"
+    heading(run, folder)
+    first, second = heading(run, folder)
+    assert first.startswith(SETTINGS)
+    assert second.startswith(f"already finished: {folder}; {said.format(folder=folder)}")
+
+
+def test_a_run_that_a_low_loss_ended_cannot_be_extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "WINDOW", 2)
+    run = copy_run(steps=4, stop_below=100.0)
+    heading(run, tmp_path)
+    assert heading(run, tmp_path)[1].endswith("it ended by stop_below, so it cannot be extended")
+
+
+def test_the_progress_line_shows_the_chance_level(tmp_path: Path) -> None:
+    training = Training(copy_run(), RunFolder(tmp_path), 1000.0, ())
+    training.make_update()
+    line = progress.Status(training).line(training)
+    assert line == f"loss {progress.number(training.position.recent[0])}  chance 0.9041"
+
+
+def test_a_run_at_chance_level_is_diagnosed_once_with_unchanged_results(tmp_path: Path) -> None:
     run = copy_run(lr=1e-9)
     text = printed(run, tmp_path / "shown")
     assert text.count(HEADING) == 1

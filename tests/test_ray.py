@@ -18,8 +18,9 @@ from srnn.errors import SettingError
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder
 from srnn.lab.scheduling import ray as cluster
+from srnn.lab.scheduling import scheduler
 from srnn.lab.scheduling.ray import Ray
-from srnn.lab.scheduling.scheduler import Crew, News
+from srnn.lab.scheduling.scheduler import Event, Scheduler
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
 
@@ -44,7 +45,7 @@ def small(**settings: Any) -> Run:
 
 def work(runs: list[Run], console: Console, engine: Any) -> list[str]:
     left = {run.id: run for run in runs}
-    return Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), console, engine).work()
+    return Scheduler(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), console, engine).work()
 
 
 def ids() -> list[str]:
@@ -64,16 +65,16 @@ class Killing(Ray):
         super().__init__(jobs=2)
         self.victim: str | None = victim
 
-    def listen(self) -> list[News]:
+    def poll(self) -> list[Event]:
         if self.victim is not None and Path("runs", self.victim, "checkpoint.safetensors").exists():
             for process in task_of(self.victim):
                 os.kill(process, signal.SIGKILL)
                 self.victim = None
-        return super().listen()
+        return super().poll()
 
 
 @pytest.mark.slow
-def test_a_local_cluster_makes_all_runs_and_survives_a_killed_process(console: Console) -> None:
+def test_a_local_cluster_trains_all_runs_and_survives_a_killed_process(console: Console) -> None:
     long = small(seed=1, length=100, hidden_size=64, steps=60_000, stop_below=None, minutes=0.7)
     others = [small(seed=seed) for seed in (2, 3, 4)]
     engine = Killing(long.id)
@@ -83,12 +84,12 @@ def test_a_local_cluster_makes_all_runs_and_survives_a_killed_process(console: C
     ended = next(record for record in store.read_all(Path("results/copy.jsonl")) if record["id"] == long.id)
     assert ended["resumed"] == 1
     said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert said.count("again: ") == 1
+    assert said.count("retried: ") == 1
     assert said.count("finished: ") == 4
 
 
 @pytest.mark.slow
-def test_a_run_that_cannot_be_made_is_recorded_as_failed(console: Console) -> None:
+def test_a_run_that_cannot_be_trained_is_recorded_as_failed(console: Console) -> None:
     good, bad = small(seed=1), small(seed=2)
     Path("runs", bad.id).mkdir(parents=True)
     Path("runs", bad.id, "run.json").write_text("{}")
@@ -110,18 +111,18 @@ def test_when_a_node_stops_its_runs_go_to_the_other(console: Console) -> None:
         class Stopping(Ray):
             stopped = False
 
-            def listen(self) -> list[News]:
+            def poll(self) -> list[Event]:
                 working = [run.id for run in runs if Path("runs", run.id, "run.json").exists()]
                 if not self.stopped and len(working) >= 2:
                     two.remove_node(second, allow_graceful=False)
                     self.stopped = True
-                return super().listen()
+                return super().poll()
 
         engine = Stopping(two.address)
         assert work(runs, console, engine) == []
         assert engine.stopped
         assert ids() == sorted(run.id for run in runs)
-        assert "again: " in console.file.getvalue()  # type: ignore[attr-defined]
+        assert "retried: " in console.file.getvalue()  # type: ignore[attr-defined]
     finally:
         two.shutdown()
 
@@ -131,7 +132,7 @@ import sys
 from pathlib import Path
 from rich.console import Console
 from srnn.lab.scheduling.ray import Ray
-from srnn.lab.scheduling.scheduler import Crew
+from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.errors import Interrupted
 from srnn.lab.training.recipes import make_run
 
@@ -139,7 +140,7 @@ if __name__ == "__main__":
     runs = [make_run("copy", "srnn", length=50, hidden_size=32, batch_size=2, steps=10**6, seed=k) for k in (1, 2)]
     left = {run.id: run for run in runs}
     try:
-        Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Ray(jobs=2)).work()
+        Scheduler(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Ray(jobs=2)).work()
     except Interrupted as error:
         print(error)
         sys.exit(error.exit_code)
@@ -156,42 +157,41 @@ def test_ctrl_c_on_the_driver_leaves_checkpoints(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=90)
     assert process.returncode == 130, out
-    assert "2 runs stand at their checkpoints: the same command again goes on" in out
+    assert "run the same command to resume 2 runs" in out
     assert len(list(Path("runs").glob("*/checkpoint.safetensors"))) == 2
     assert not list(Path("results").glob("*.jsonl"))
 
 
 def test_a_task_checks_sources_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = json.dumps(small().as_dict())
-    right = {"sources": cluster.sources(), "data": None}
-    word, record = json.loads(cluster._task(plain, "runs/right", json.dumps(right)))
-    assert (word, record["status"]) == ("done", "finished")
+    right: dict[str, Any] = {"settings": small().as_dict(), "data_folders": [], "sources": cluster.sources(), "data": None}
+    kind, record = json.loads(cluster._task(json.dumps(right | {"folder": "runs/right"})))
+    assert (kind, record["status"]) == ("done", "finished")
     for wrong, said in (({"sources": "other"}, "has other sources of srnn"), ({"data": "other"}, "has other data for copy")):
-        word, why = json.loads(cluster._task(plain, "runs/wrong", json.dumps(right | wrong)))
-        assert word == "failed"
+        kind, why = json.loads(cluster._task(json.dumps(right | {"folder": "runs/wrong"} | wrong)))
+        assert kind == "failed"
         assert said in why
     assert not Path("runs/wrong").exists()
 
 
-def test_a_task_tells_why_it_could_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, right = json.dumps(small().as_dict()), json.dumps({"sources": cluster.sources(), "data": None})
+def test_a_task_reports_why_it_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = {"settings": small().as_dict(), "sources": cluster.sources(), "data": None}
     with RunFolder(Path("runs/held")).held():
-        word, why = json.loads(cluster._task(plain, "runs/held", right))
-    assert word == "busy"
+        kind, why = json.loads(cluster._task(json.dumps(right | {"folder": "runs/held"})))
+    assert kind == "busy"
     assert "is in use by another process" in why
 
-    def broken(run: Run, folder: Path) -> Any:
+    def broken(run: Run, folder: Path, **how: Any) -> Any:
         raise LookupError("no such thing")
 
-    monkeypatch.setattr(cluster, "train", broken)
-    assert json.loads(cluster._task(plain, "runs/new", right)) == ["failed", "LookupError: no such thing"]
+    monkeypatch.setattr(scheduler, "train", broken)
+    assert json.loads(cluster._task(json.dumps(right | {"folder": "runs/new"}))) == ["failed", "LookupError: no such thing"]
 
 
 @pytest.mark.slow
-def test_a_run_that_no_machine_can_hold_is_told() -> None:
+def test_a_run_that_no_machine_has_room_for_is_refused() -> None:
     engine = Ray(jobs=1)
     with pytest.raises(SettingError, match="a run needs 4 CPU, and no machine of the cluster has more than 1"):
-        engine.begin("key", small(threads=4), Path("runs/x"))
+        engine.start("key", small(threads=4), Path("runs/x"))
     assert engine.refs == {}
 
 
@@ -201,7 +201,7 @@ def test_without_ray_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         cluster.engine(2, "local")
 
 
-def test_an_address_without_a_cluster_is_told() -> None:
+def test_an_address_without_a_cluster_is_refused() -> None:
     with pytest.raises(SettingError, match=r"there is no Ray cluster at '127\.0\.0\.1:1'"):
         cluster.engine(2, "127.0.0.1:1")
 

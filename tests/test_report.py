@@ -735,7 +735,12 @@ CASES = [
     case(24, FAILS, "more everywhere", edit("randomlabels", CROPS, randomlabels.SAMPLES, value=96.9)),
     case(24, FAILS, "it diverges", edit(*LABELS, **LOST)),
     case(24, NOT_TESTED, "a baseline diverges", edit(*GRU_LABELS, result=None, **LOST)),
-    case(24, IN_PART, "it knew more before", edit(*LABELS, result={"value": 96.9})),
+    case(
+        24,
+        IN_PART,
+        "it knew more before",
+        edit(*LABELS, result={"split": "train", "metric": "accuracy", "value": 96.9, "loss": 0.1, "at": 1}),
+    ),
     case(24, AT_EQUAL_TIME, "a baseline is stopped 1.9 points ahead", edit(*GRU_LABELS, value=56.4), stop(*GRU_LABELS, 0.1)),
     case(24, NOT_TESTED, "a baseline is stopped 2.1 points ahead", edit(*GRU_LABELS, value=56.6), stop(*GRU_LABELS, 0.1)),
     case(24, HOLDS, "a baseline is stopped when it stood still", edit(*GRU_LABELS, value=56.6), stop(*GRU_LABELS, 0.25)),

@@ -20,10 +20,13 @@ from rich.console import Console
 from srnn.errors import DataError, Interrupted, RecordError, SettingError
 from srnn.lab import data
 from srnn.lab.paper.plan import EXHIBITS, Exhibit, Line, Measurement, Plan
+from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder
+from srnn.lab.records.record import Measured
 from srnn.lab.scheduling import reproduce, scheduler
-from srnn.lab.scheduling.scheduler import Crew, News, Processes
+from srnn.lab.scheduling.processes import Processes
+from srnn.lab.scheduling.scheduler import Event, Scheduler
 from srnn.lab.training.loop import Training, train
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
@@ -52,9 +55,9 @@ def small(**settings: Any) -> Run:
     return make_run("copy", "srnn", **({"length": 5, "hidden_size": 8, "batch_size": 2, "steps": 4} | settings))
 
 
-def crew(runs: list[Run], folder: Path, console: Console, jobs: int = 2) -> Crew:
+def schedule(runs: list[Run], folder: Path, console: Console, jobs: int = 2) -> Scheduler:
     left = {run.id: run for run in runs}
-    return Crew(left, dict.fromkeys(left, 1.0), folder / "runs", folder / "results", console, Processes(jobs))
+    return Scheduler(left, dict.fromkeys(left, 1.0), folder / "runs", folder / "results", console, Processes(jobs))
 
 
 def ids(folder: Path) -> list[str]:
@@ -62,13 +65,13 @@ def ids(folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_an_exhibit_is_made_once(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exhibit_is_run_once(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reproduce.reproduce(["permutation"], QUICK, console, jobs=3, only=["srnn"]) == []
     expected = reproduce.runs_of([EXHIBITS["permutation"]], QUICK)
     assert sorted(ids(tmp_path / "runs" / "rehearsal" / "records")) == sorted(expected)
     assert not (tmp_path / "results").exists()
     assert said(console).count("finished: ") == len(expected) == 9
-    monkeypatch.delattr(reproduce, "Crew")
+    monkeypatch.delattr(reproduce, "Scheduler")
     assert reproduce.reproduce(["permutation"], QUICK, console) == []
     assert "permutation: 9 runs, 9 of them recorded" in said(console)
     reproduce.show(QUICK, console)
@@ -78,36 +81,36 @@ def test_an_exhibit_is_made_once(tmp_path: Path, console: Console, monkeypatch: 
 
 
 def test_a_process_is_kept_for_the_next_run(tmp_path: Path, console: Console) -> None:
-    begun: list[int | None] = []
+    workers: list[int | None] = []
 
     class Counting(Processes):
-        def begin(self, key: str, run: Run, folder: Path) -> None:
-            super().begin(key, run, folder)
-            begun.append(self.working[key].process.pid)
+        def start(self, key: str, run: Run, folder: Path) -> None:
+            super().start(key, run, folder)
+            workers.append(self.working[key].process.pid)
 
     left = {run.id: run for run in (small(seed=seed) for seed in (1, 2, 3))}
-    assert Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Counting(1)).work() == []
+    assert Scheduler(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Counting(1)).work() == []
     assert sorted(ids(tmp_path / "results")) == sorted(left)
-    assert len(begun) == 3
-    assert len(set(begun)) == 1
+    assert len(workers) == 3
+    assert len(set(workers)) == 1
 
 
-def test_what_fails_is_tried_again_then_told_and_the_others_go_on(tmp_path: Path, console: Console) -> None:
+def test_a_run_that_fails_is_retried_then_reported_and_the_others_continue(tmp_path: Path, console: Console) -> None:
     good, bad = small(seed=1), small(seed=2)
     RunFolder(tmp_path / "runs" / bad.id).path.mkdir(parents=True)
     (tmp_path / "runs" / bad.id / "run.json").write_text("{}")
-    failed = crew([bad, good], tmp_path, console).work()
+    failed = schedule([bad, good], tmp_path, console).work()
     assert len(failed) == 1
     assert bad.id in failed[0]
     assert "run.json" in failed[0]
-    assert said(console).count("again: ") == 2
+    assert said(console).count("retried: ") == 2
     assert ids(tmp_path / "results") == [good.id, f"failed-{bad.id}"]
     failure = store.read_all(tmp_path / "results" / "failed.jsonl")[0]
     assert (failure["kind"], failure["tries"]) == ("failure", 3)
     assert "run.json" in failure["error"]
-    assert scheduler.recorded(tmp_path / "results").keys() == {good.id}  # a failure is no record of the run
+    assert records.read(tmp_path / "results").done.keys() == {good.id}  # a failure is no record of the run
     (tmp_path / "runs" / bad.id / "run.json").unlink()
-    assert crew([bad], tmp_path, console).work() == []
+    assert schedule([bad], tmp_path, console).work() == []
     assert sorted(ids(tmp_path / "results")) == sorted([good.id, bad.id])  # and the failure is forgotten
 
 
@@ -118,15 +121,15 @@ class Murderous(Processes):
         super().__init__(1)
         self.victim, self.times = victim, times
 
-    def listen(self) -> list[News]:
-        news = super().listen()
-        for key, word, _ in news:
-            if key == self.victim and word == "at" and self.times > 0:
+    def poll(self) -> list[Event]:
+        events = super().poll()
+        for key, kind, _ in events:
+            if key == self.victim and kind == "progress" and self.times > 0:
                 self.times -= 1
                 pid = self.working[key].process.pid
                 assert pid is not None
                 os.kill(pid, signal.SIGKILL)
-        return news
+        return events
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -134,7 +137,7 @@ def test_a_process_that_dies_takes_nothing_with_it(times: int, tmp_path: Path, c
     victim, good = small(seed=1, steps=400 if times == 1 else 10**9), small(seed=2)
     left = {run.id: run for run in (victim, good)}
     engine = Murderous(victim.id, times)
-    failed = Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, engine).work()
+    failed = Scheduler(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, engine).work()
     assert engine.times == 0
     if times == 1:
         assert failed == []
@@ -150,13 +153,14 @@ from pathlib import Path
 from rich.console import Console
 from srnn.errors import Interrupted
 from srnn.lab.training.recipes import make_run
-from srnn.lab.scheduling.scheduler import Crew, Processes
+from srnn.lab.scheduling.processes import Processes
+from srnn.lab.scheduling.scheduler import Scheduler
 
 if __name__ == "__main__":
     runs = [make_run("copy", "srnn", length=5, hidden_size=8, batch_size=2, steps=int(sys.argv[1]), seed=k) for k in (1, 2)]
     left = {run.id: run for run in runs}
     try:
-        Crew(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Processes(2)).work()
+        Scheduler(left, dict.fromkeys(left, 1.0), Path("runs"), Path("results"), Console(), Processes(2)).work()
     except Interrupted as error:
         print(error)
         sys.exit(error.exit_code)
@@ -164,7 +168,7 @@ if __name__ == "__main__":
 
 
 @contextmanager
-def begun(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
+def started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A process in a group of its own; none of that group is left behind, whatever a test finds."""
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -184,7 +188,7 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> Non
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path) -> None:
+def test_it_stops_on_a_signal_and_resumes(number: int, code: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "program.py", "1000000"]
 
@@ -193,24 +197,24 @@ def test_it_stops_when_asked_and_goes_on(number: int, code: int, tmp_path: Path)
         curves = [path.read_bytes().rpartition(b"\n")[0].splitlines() for path in sorted(tmp_path.glob("runs/*/metrics.jsonl"))]
         return [json.loads(curve[-1])["step"] for curve in curves if curve]
 
-    with begun(command, tmp_path) as process:
+    with started(command, tmp_path) as process:
         wait_until(lambda: len(steps()) == 2, process)
         os.killpg(process.pid, number)  # as a terminal does: to all of them
         out, _ = process.communicate(timeout=60)
     assert process.returncode == code
-    assert "2 runs stand at their checkpoints: the same command again goes on" in out
+    assert "run the same command to resume 2 runs" in out
     assert "Traceback" not in out
     assert len(list(tmp_path.glob("runs/*/checkpoint.safetensors"))) == 2
     assert not any(tmp_path.glob("results/*.jsonl"))
     before = steps()
-    with begun(command, tmp_path) as process:
+    with started(command, tmp_path) as process:
         wait_until(lambda: all(now > step for now, step in zip(steps(), before, strict=True)), process)
         os.killpg(process.pid, number)
         assert process.communicate(timeout=60)[0].count("Traceback") == 0
     assert process.returncode == code
     for folder in tmp_path.glob("runs/copy-*"):
         entries = [entry["step"] for entry in RunFolder(folder).read_metrics()]
-        assert entries == list(range(100, 100 * len(entries) + 1, 100))  # it went on, not anew
+        assert entries == list(range(100, 100 * len(entries) + 1, 100))  # it resumed, and did not start from scratch
 
 
 SLOW = (
@@ -229,22 +233,22 @@ def test_what_is_just_being_scored_when_it_stops_is_recorded(tmp_path: Path, con
     run = make_run(str(tmp_path / "slow.py"), "srnn", steps=2, hidden_size=8)
 
     class Stopped(Processes):
-        def listen(self) -> list[News]:
+        def poll(self) -> list[Event]:
             if (tmp_path / "scoring").exists():
                 os.kill(os.getpid(), signal.SIGTERM)
-            return super().listen()
+            return super().poll()
 
     left = {run.id: run}
-    with pytest.raises(Interrupted, match="0 runs stand at their checkpoints"):
-        Crew(left, {run.id: 1.0}, tmp_path / "runs", tmp_path / "results", console, Stopped(1)).work()
+    with pytest.raises(Interrupted, match="run the same command to resume 0 runs"):
+        Scheduler(left, {run.id: 1.0}, tmp_path / "runs", tmp_path / "results", console, Stopped(1)).work()
     assert ids(tmp_path / "results") == [run.id]
 
 
-def test_a_fault_in_a_users_task_is_told_with_its_cause(tmp_path: Path, console: Console) -> None:
+def test_an_error_in_a_users_task_is_reported_with_its_cause(tmp_path: Path, console: Console) -> None:
     faulty = SLOW.replace("time.sleep(2)", "raise LookupError('no such thing')")
     (tmp_path / "faulty.py").write_text(faulty)
     run = make_run(str(tmp_path / "faulty.py"), "srnn", steps=2, hidden_size=8)
-    failed = crew([run], tmp_path, console).work()
+    failed = schedule([run], tmp_path, console).work()
     assert len(failed) == 1
     assert failed[0].endswith("LookupError: no such thing")
     assert store.read_all(tmp_path / "results" / "failed.jsonl")[0]["error"] == "LookupError: no such thing"
@@ -258,18 +262,18 @@ def test_a_folder_that_another_process_holds_is_waited_for(
     refused = 0
 
     class Patient(Processes):
-        def listen(self) -> list[News]:
+        def poll(self) -> list[Event]:
             nonlocal refused
-            news = super().listen()
-            refused += sum(word == "busy" for _, word, _ in news)
+            events = super().poll()
+            refused += sum(event.kind == "busy" for event in events)
             if refused == 5:
                 held.close()
-            return news
+            return events
 
     held = ExitStack()
     held.enter_context(RunFolder(tmp_path / "runs" / busy.id).held())
     left = {run.id: run for run in (busy, good)}
-    assert Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Patient(1)).work() == []
+    assert Scheduler(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Patient(1)).work() == []
     assert refused >= 5  # more often than a run that fails is tried
     assert ids(tmp_path / "results") == [good.id, busy.id]
     assert said(console).count("waiting: ") == 1
@@ -278,15 +282,15 @@ def test_a_folder_that_another_process_holds_is_waited_for(
 
 def test_a_process_that_ended_between_two_runs_is_replaced(tmp_path: Path, console: Console) -> None:
     class Hasty(Processes):
-        def begin(self, key: str, run: Run, folder: Path) -> None:
+        def start(self, key: str, run: Run, folder: Path) -> None:
             for worker in self.idle:
                 worker.process.kill()
                 worker.process.join()
-            super().begin(key, run, folder)
+            super().start(key, run, folder)
 
     left = {run.id: run for run in (small(seed=1), small(seed=2))}
-    assert Crew(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Hasty(1)).work() == []
-    assert "again: " not in said(console)
+    assert Scheduler(left, dict.fromkeys(left, 1.0), tmp_path / "runs", tmp_path / "results", console, Hasty(1)).work() == []
+    assert "retried: " not in said(console)
 
 
 def test_time_is_estimated_from_steps_and_limits(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +363,7 @@ def looking_at(run: Run, trained: bool = True) -> Measurement:
 
 
 @pytest.mark.slow
-def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
+def test_a_recorded_run_is_repeated_if_its_weights_are_needed(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = small()
@@ -375,7 +379,7 @@ def test_a_recorded_run_is_made_again_where_its_weights_are_needed(
     assert not (tmp_path / "runs").exists()
     (tmp_path / "results" / "hiddenstate.jsonl").unlink()
     assert reproduce.reproduce(["looked"], Plan(), console) == []
-    assert "1 to be made (1 of them for their weights)" in said(console)
+    assert "1 to run (1 of them for their weights)" in said(console)
     again = store.read_all(tmp_path / "results" / "hiddenstate.jsonl")
     assert again[0]["found"] == measured[0]["found"]
     assert store.read_all(tmp_path / "results" / "copy.jsonl") == first
@@ -394,26 +398,26 @@ def test_what_needs_no_weights_is_measured_before_the_runs(
     untrained = looking_at(run, trained=False)
     exhibit = Exhibit("looked", "", "", "", "", measurements=lambda plan: iter([looking_at(run), untrained]))
     monkeypatch.setitem(EXHIBITS, "looked", exhibit)
-    monkeypatch.setattr(reproduce, "Crew", stopped)
+    monkeypatch.setattr(reproduce, "Scheduler", stopped)
     with pytest.raises(Interrupted):
         reproduce.reproduce(["looked"], Plan(), console)
     assert there == [untrained.id]
 
 
-def test_an_estimate_names_what_is_to_be_measured_and_makes_nothing(
+def test_an_estimate_lists_the_measurements_and_takes_none(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("Crew", "measure"):
+    for name in ("Scheduler", "measure"):
         monkeypatch.setattr(reproduce, name, lambda *about, **more: pytest.fail("something was made"))
     other = Measurement("drive", Line(variant="b(x)"), 5, "drive", {"seeds": [1]}, small(seed=2))
     both = [looking_at(small(), trained=False), looking_at(small(seed=3), trained=False), other]
     monkeypatch.setitem(EXHIBITS, "looked", Exhibit("looked", "", "", "", "", measurements=lambda plan: iter(both)))
     assert reproduce.reproduce(["looked"], Plan(), console, estimate_only=True) == []
-    assert "3 to be measured: srnn, b(x)\n" in said(console)
+    assert "3 to measure: srnn, b(x)\n" in said(console)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path: Path, console: Console) -> None:
+def test_a_measurement_without_weights_is_reported_and_the_others_continue(tmp_path: Path, console: Console) -> None:
     lost, good = looking_at(small(seed=1)), Measurement("drive", Line(variant="b"), 5, "drive", {"seeds": [1]}, small(seed=2))
     failed = reproduce.measure_all({each.id: each for each in (lost, good)}, tmp_path / "runs", tmp_path, console)
     assert len(failed) == 1
@@ -425,7 +429,11 @@ def test_a_measurement_that_is_no_number_does_not_end_the_others(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = iter((float("nan"), 1.0))
-    monkeypatch.setattr(reproduce, "measure", lambda each, *about: {"id": each.id, "found": next(values)})
+    monkeypatch.setattr(
+        reproduce,
+        "measure",
+        lambda each, *about: Measured(id=each.id, measurement=each.as_dict(), found={"x": next(values)}, seconds=1.0),
+    )
     two = [looking_at(small(seed=seed), trained=False) for seed in (1, 2)]
     failed = reproduce.measure_all({each.id: each for each in two}, tmp_path, tmp_path, console)
     assert len(failed) == 1
@@ -440,7 +448,7 @@ def test_a_measurement_can_be_stopped(tmp_path: Path, console: Console, monkeypa
     monkeypatch.setattr(reproduce, "measure", interrupted)
     each = looking_at(small(), trained=False)
     with pytest.raises(
-        Interrupted, match="stopped by Ctrl-C while measuring hiddenstate: srnn, 5; the same command again goes on"
+        Interrupted, match="stopped by Ctrl-C while measuring hiddenstate: srnn, 5; run the same command to resume"
     ):
         reproduce.measure_all({each.id: each}, tmp_path, tmp_path, console)
 
@@ -449,12 +457,14 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     path = tmp_path / "copy.jsonl"
     damaged = b'{"kind": "run", "id": "half'
     newer = b'{"kind": "run", "id": "b", "format": 2}'
-    good = store.signed({"kind": "run", "id": "a"})
-    altered = json.dumps(good | {"kind": "measurement"}).encode()
+    good = store.signed({"kind": "measurement", "id": "a", "measurement": {}, "found": {}, "seconds": 1})
+    altered = json.dumps(good | {"kind": "run"}).encode()
     lines = [json.dumps(good).encode(), damaged, newer, altered]
     odd = [b'{"kind": "run", "id": 0}', b'{"kind": "run", "id": []}', b"[" * 200_000, b'{"a": ' * 100_000]
     path.write_bytes(b"\n".join([*lines, *odd, b""]))
-    assert scheduler.recorded(tmp_path, console) == {"a": {"kind": "run", "id": "a"}}
+    recorded = records.read(tmp_path)
+    recorded.print_faults(console)
+    assert list(recorded.done) == ["a"]
     assert "copy.jsonl:4 is altered" in said(console)
     assert "copy.jsonl:2 is damaged" in said(console)
     assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
@@ -465,7 +475,7 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
         store.read_all(path)
 
 
-def test_all_begins_with_what_answers_most() -> None:
+def test_all_starts_with_the_exhibits_that_decide_most() -> None:
     names = [exhibit.id for exhibit in reproduce.chosen(["all"])]
     assert names[:4] == ["psmnist", "copy", "adding", "runtime"]
     assert sorted(names) == sorted(EXHIBITS)
@@ -479,7 +489,7 @@ def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPat
         DataError, match="timit needs data that are not here: speech, for 60 of its 60 parts; `srnn data` says how"
     ):
         reproduce.reproduce(["timit"], QUICK, console)
-    monkeypatch.setattr(reproduce, "_reproduce", lambda *about: pytest.fail("copy was begun"))
+    monkeypatch.setattr(reproduce, "_reproduce", lambda *about: pytest.fail("copy was started"))
     with pytest.raises(DataError, match="timit needs data"):
         reproduce.reproduce(["copy", "timit"], QUICK, console)
     monkeypatch.setattr(reproduce, "_reproduce", lambda exhibit, *about: [exhibit.id])
@@ -488,7 +498,7 @@ def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPat
     assert "timit needs data that are not here: speech" in said(console)
 
 
-def test_parts_whose_data_are_missing_are_left_out_and_the_others_made(
+def test_parts_whose_data_are_missing_are_skipped_and_the_others_run(
     monkeypatch: pytest.MonkeyPatch, console: Console, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -500,16 +510,16 @@ def test_parts_whose_data_are_missing_are_left_out_and_the_others_made(
         return []
 
     monkeypatch.setattr(reproduce, "measure_all", measure_all)
-    monkeypatch.setattr(Crew, "work", lambda crew: [])
+    monkeypatch.setattr(Scheduler, "work", lambda self: [])
     reproduce.reproduce(["hiddenstate", "gradients"], QUICK, console)
     parts = [each for name in ("hiddenstate", "gradients") for each in EXHIBITS[name].measurements(QUICK)]
     wanted = [str(each.line) for each in parts if each.run is None or each.run.task.name != "speech"]
     assert sorted(measured) == sorted(wanted)
     assert len(wanted) == len(parts) - 2  # states, and b(x)
-    assert "hiddenstate needs data that are not here: speech, for 1 of its 4 parts, which are left out" in said(console)
+    assert "hiddenstate needs data that are not here: speech, for 1 of its 4 parts, which are skipped" in said(console)
 
 
-def test_a_network_that_an_exhibit_does_not_have_is_told(console: Console) -> None:
+def test_a_network_that_an_exhibit_does_not_have_is_reported(console: Console) -> None:
     with pytest.raises(SettingError, match="no network is called 'foo'; there are eurnn, exprnn, gru"):
         reproduce.reproduce(["copy"], QUICK, console, only=["foo"])
     assert reproduce.reproduce(["permutation"], QUICK, console, only=["gru"]) == []
@@ -537,8 +547,8 @@ def test_every_exhibit_can_be_rehearsed(name: str, tmp_path: Path) -> None:
     runs = reproduce.runs_of([EXHIBITS[name]], QUICK).values()
     for run in {run.task.name: run for run in reversed(runs)}.values():
         record = train(replace(run, steps=1), tmp_path / run.id)
-        assert (record["status"], record["updates"], record["ended_by"]) == ("finished", 1, "steps")
-        assert (record["result"] is None) == (run.task.reports is None)
+        assert (record.status, record.updates, record.ended_by) == ("finished", 1, "steps")
+        assert (record.result is None) == (run.task.reports is None)
 
 
 def test_the_other_exhibits_have_measurements_alone() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,19 @@ from rich.console import Console
 from srnn.errors import RecordError
 from srnn.lab import report
 from srnn.lab.cli import runs as lab
+from srnn.lab.records import record as records
 from srnn.lab.records import store
+from srnn.lab.records.record import Record, Score
 from srnn.lab.report import runs as results
-from srnn.lab.scheduling import scheduler
 from srnn.lab.training.loop import train
 from srnn.lab.training.progress import number
 from srnn.lab.training.recipes import make_run
 
 
-def recorded(folder: Path, **settings: Any) -> dict[str, Any]:
+def recorded(folder: Path, **settings: Any) -> Record:
     run = make_run("copy", "srnn", **({"length": 5, "hidden_size": 8, "batch_size": 2, "steps": 4} | settings))
     record = train(run, folder / run.id)
-    store.collect(folder / "results" / "copy.jsonl", record)
+    store.collect(folder / "results" / "copy.jsonl", record.to_json())
     return record
 
 
@@ -43,10 +45,10 @@ def test_seeds_share_a_line_and_other_settings_do_not(folder: Path) -> None:
         ("copy length 5", "1234"),
         ("copy length 12", "1234"),
     ]
-    usual, other = "ours: paper, but batch_size 2, steps 4", "ours: paper, but batch_size 2, lr 0.5, steps 4"
+    usual, other = "paper, but batch_size 2, steps 4", "paper, but batch_size 2, lr 0.5, steps 4"
     assert [line["recipe"] for line in lines] == [usual, other, usual]
-    by_seed = {record["run"]["seed"]: record["training"] for record in found[:2]}
-    shown = [f"{number(by_seed[seed]['lowest'])} / {number(by_seed[seed]['final'])}" for seed in (1, 1234)]
+    by_seed = {record.seed: record.training for record in found[:2] if record.training}
+    shown = [f"{number(by_seed[seed].lowest)} / {number(by_seed[seed].final)}" for seed in (1, 1234)]
     assert lines[0]["score"] == ", ".join(shown)
     assert lines[0]["network"] == "srnn hidden_size 8, mlp 8"
 
@@ -66,19 +68,21 @@ def test_the_document_shows_the_records() -> None:
     assert store.filled(root / "docs" / "results.md", "results", block) == (root / "docs" / "results.md").read_bytes()
 
 
-def test_scores_are_means_over_seeds_with_each_beside(folder: Path) -> None:
-    found = results.read(folder / "results")[:2]
-    for value, record in zip((90.0, 95.0), found, strict=True):
-        record |= {"result": {"value": value, "split": "test"}, "ceiling": 99.5, "lines": {"linear": 38.75}}
-    ((*_, score, seeds, _, beside, _, _),) = results.rows(found)
+def test_scores_are_means_over_seeds_followed_by_each(folder: Path) -> None:
+    both = zip((90.0, 95.0), results.read(folder / "results")[:2], strict=True)
+    found = [
+        replace(record, result=Score("test", "accuracy", value, 0.1, 4), ceiling=99.5, lines={"linear": 38.75})
+        for value, record in both
+    ]
+    ((*_, score, seeds, _, others, _, _),) = results.rows(found)
     assert score == "92.50 (95.00, 90.00)"  # in the order of the seeds
     assert seeds == "1, 1234"
-    assert beside == "linear 38.75, ceiling 99.50"
+    assert others == "linear 38.75, ceiling 99.50"
 
 
 def test_a_run_that_diverged_has_no_score(folder: Path) -> None:
     (record,) = results.read(folder / "results")[2:3]
-    ((*_, score, _, _, _, _, _),) = results.rows([record | {"status": "diverged"}])
+    ((*_, score, _, _, _, _, _),) = results.rows([replace(record, status="diverged")])
     assert score == "diverged after 4"
 
 
@@ -95,24 +99,20 @@ def test_the_readme_gets_the_table(folder: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        RecordError, match=rf"there are no records in {tmp_path}; srnn train --results {tmp_path} puts them there"
-    ):
+    with pytest.raises(RecordError, match=rf"there are no records in {tmp_path}; srnn train --results {tmp_path} writes some"):
         results.read(tmp_path)
 
 
-def test_a_readme_shows_srnn_as_it_is_meant_and_the_time_beside_gru(folder: Path) -> None:
+def test_a_readme_shows_srnn_with_usual_settings_and_the_time_of_gru(folder: Path) -> None:
     found = results.read(folder / "results")
     assert results.markdown(found).count("| copy length") == 3
-    changed = found[0] | {"run": found[0]["run"] | {"network": found[0]["run"]["network"] | {"permutation": "random"}}}
-    rival = found[1] | {"run": make_run("copy", "gru", length=5).as_dict()}
-    assert results.markdown([changed, rival, found[2]]).count("| copy length") == 1
-    ours = found[0] | {"run": make_run("pmnist", "srnn").as_dict(), "epochs": 60.0, "cpu_seconds": 960.0}
-    theirs = found[0] | {
-        "run": make_run("pmnist", "gru", hidden_size=128, epochs=2).as_dict(),
-        "epochs": 2.0,
-        "cpu_seconds": 1200.0,
-    }
+    network = found[0].run["network"] | {"permutation": "random"}
+    changed = replace(found[0], run=dict(found[0].run) | {"network": network})
+    baseline = replace(found[1], run=make_run("copy", "gru", length=5).as_dict())
+    assert results.markdown([changed, baseline, found[2]]).count("| copy length") == 1
+    ours = replace(found[0], run=make_run("pmnist", "srnn").as_dict(), epochs=60.0, cpu_seconds=960.0)
+    gru = make_run("pmnist", "gru", hidden_size=128, epochs=2).as_dict()
+    theirs = replace(found[0], run=gru, epochs=2.0, cpu_seconds=1200.0)
     assert (
         "60 epochs of SRNN with 1024 units took 16.0 CPU minutes, 2 epochs of nn.GRU with 128 units 20.0."
         in results.markdown([ours, theirs])
@@ -140,12 +140,12 @@ def test_measurements_are_not_runs(folder: Path) -> None:
 def test_records_of_a_subfolder_are_for_those_who_name_it(folder: Path) -> None:
     """Such as results/learning, a study of its own."""
     into = folder / "results"
-    before = results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), scheduler.recorded(into)
+    before = results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), records.read(into)
     other = recorded(folder / "elsewhere", seed=99)
-    store.collect(into / "learning" / "copy.jsonl", other)
+    store.collect(into / "learning" / "copy.jsonl", other.to_json())
     (into / "learning" / "broken.jsonl").write_text("half a line\n")
-    assert (results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), scheduler.recorded(into)) == before
-    assert [record["id"] for record in store.read_all(into / "learning" / "copy.jsonl")] == [other["id"]]
+    assert (results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), records.read(into)) == before
+    assert [record["id"] for record in store.read_all(into / "learning" / "copy.jsonl")] == [other.id]
 
 
 def test_every_record_names_a_clean_commit_of_this_repository() -> None:

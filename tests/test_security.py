@@ -88,7 +88,7 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 
 def test_the_report_escapes_what_comes_from_records(tmp_path: Path) -> None:
     point = next(iter(EXHIBITS["copy"].points(Plan())))
-    real = train(make_run("copy", "srnn", length=5, steps=3), tmp_path / "run")
+    real = train(make_run("copy", "srnn", length=5, steps=3), tmp_path / "run").to_json()
     record = real | {"id": point.run.id, "ended_by": HOSTILE, "machine": {"cpu": HOSTILE, "cores": 2}}
     record["commit"] = {"id": HOSTILE, "dirty": False}
     record["run"] = record["run"] | {"optimizer": HOSTILE, "recipe": HOSTILE}

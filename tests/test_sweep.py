@@ -1,6 +1,7 @@
 """`srnn sweep`: every combination once, the best first."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from typer.testing import CliRunner
 
 from srnn.errors import SettingError
 from srnn.lab import cli
+from srnn.lab.records.record import Evaluation, Score
 from srnn.lab.scheduling import sweep
+from srnn.lab.training.loop import train
 from srnn.lab.training.recipes import make_run
 
 
@@ -50,7 +53,7 @@ def test_a_setting_that_there_is_not_shows_before_anything_is_run() -> None:
         sweep.runs_of("copy", "srnn", "paper", {}, ["colour=1,2"])
 
 
-def test_a_sweep_is_made_once_and_shown_with_the_best_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_is_run_once_and_shown_with_the_best_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     fixed = {"length": 5, "steps": 60, "batch_size": 4}
     runs = sweep.runs_of("copy", "srnn", "paper", fixed | {"lr": 1e-2}, ["hidden_size=2,64"])  # by name 2 would be the first
@@ -60,18 +63,22 @@ def test_a_sweep_is_made_once_and_shown_with_the_best_first(tmp_path: Path, monk
     assert "2 runs, 0 of them recorded" in said
     table = said[said.index("network") :]
     assert table.index("hidden_size 64") < table.index("hidden_size 2,")
-    monkeypatch.delattr("srnn.lab.scheduling.scheduler.Crew")
+    monkeypatch.delattr("srnn.lab.scheduling.scheduler.Scheduler")
     assert sweep.sweep(runs, console) == []
     assert "2 runs, 2 of them recorded" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_what_is_best_is_decided_on_validation_data() -> None:
-    speech, digits = make_run("speech", "srnn"), make_run("pmnist", "srnn")
-    record = {"status": "finished", "training": {"lowest": 9.0}, "selection": {"score": 3.0}, "result": {"value": 1.0}}
-    assert (sweep._order(record, speech), sweep._order(record, digits)) == (3.0, -3.0)
-    assert sweep._order(record | {"selection": None}, speech) == 1.0
-    assert sweep._order(record | {"result": None}, speech) == 9.0
-    assert sweep._order(record | {"status": "diverged"}, speech) == float("inf")
+def test_the_best_run_is_chosen_on_validation_data(tmp_path: Path) -> None:
+    copy = train(make_run("copy", "srnn", length=5, hidden_size=8, batch_size=2, steps=4), tmp_path)
+    assert copy.training is not None
+    assert sweep._order(copy) == copy.training.lowest
+    result, selection = Score("test", "mse", 1.0, 1.0, 4), Evaluation("val", 3.0, 3.0, 4)
+    speech = replace(copy, reports="test", result=result, selection=selection)
+    digits = replace(speech, higher_is_better=True)
+    assert (sweep._order(speech), sweep._order(digits)) == (3.0, -3.0)
+    assert sweep._order(replace(speech, selection=None)) == 1.0
+    assert sweep._order(replace(speech, status="diverged")) == float("inf")
+    assert sweep._order(replace(speech, selection=None, result=None)) == float("inf")
 
 
 def test_a_grid_may_turn_clipping_off() -> None:

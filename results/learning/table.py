@@ -8,7 +8,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from srnn.lab.records import store as records
+from srnn.lab.records import record as records
+from srnn.lab.records import store
+from srnn.lab.records.record import Record
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "learning.md"
@@ -30,18 +32,18 @@ CONFIRM = [
     *(("adding", T) for T in (100, 200, 400, 750, 1000, 1500, 5000)),
 ]
 COMPARE = [("text", ("gru", "srnnstack", "srnn")), ("speech", ("gru", "srnnstack"))]
-Found = dict[tuple[Any, ...], dict[int, dict[str, Any]]]  # by task, length, start and end of the run: records by seed
+Found = dict[tuple[Any, ...], dict[int, Record]]  # by task, length, start and end of the run: records by seed
 
 
 def read() -> Found:
     """Returns the records of the network srnn by setting and seed."""
     found: Found = {}
-    for record in records.read_folder(HERE)[0]:
-        run, network, task = record["run"], record["run"]["network"], record["run"]["task"]
+    for record in records.read(HERE).of(Record):
+        run, network, task = record.run, record.run["network"], record.run["task"]
         if network["name"] == "srnn" and run["cpu_minutes"] is None:
             end = ("epochs", run["epochs"]) if run["epochs"] else ("steps", run["steps"])
             start = network["gate_init"], network["f_r_scale"]
-            found.setdefault((task["name"], task.get("length"), start, end), {})[run["seed"]] = record
+            found.setdefault((task["name"], task.get("length"), start, end), {})[record.seed] = record
     return found
 
 
@@ -50,14 +52,18 @@ def is_relative(task: str) -> bool:
     return task in ("adding", "copy")
 
 
-def measure(task: str, record: dict[str, Any]) -> float:
-    """The mean loss of the last updates over chance level; elsewhere the best validation score."""
-    return record["training"]["final"] / record["guesser"] if is_relative(task) else record["selection"]["score"]
+def measure(task: str, record: Record) -> float:
+    """Returns the mean loss of the last updates over chance level; for other tasks the best validation score."""
+    assert record.training
+    if is_relative(task):
+        return record.training.final / record.chance
+    assert record.selection
+    return record.selection.score
 
 
-def is_solved(task: str, record: dict[str, Any]) -> bool:
-    level = 0.01 if task == "adding" else record["guesser"] / 10
-    return record["training"]["lowest"] < level
+def is_solved(task: str, record: Record) -> bool:
+    level = 0.01 if task == "adding" else record.chance / 10
+    return record.training is not None and record.training.lowest < level
 
 
 def name(start: tuple[float, float]) -> str:
@@ -79,7 +85,7 @@ def choose_rows(found: Found) -> list[list[str]]:
 
 def winner(found: Found) -> str:
     """The outcome of the protocol's three steps, or that runs are missing."""
-    values: dict[tuple[float, float], dict[tuple[str, int | None], list[dict[str, Any]]]] = {start: {} for start in CANDIDATES}
+    values: dict[tuple[float, float], dict[tuple[str, int | None], list[Record]]] = {start: {} for start in CANDIDATES}
     for start in CANDIDATES:
         for task, length, end in CHOOSE:
             by_seed = found.get((task, length, start, next(iter(end.items()))), {})
@@ -114,32 +120,30 @@ def confirm_rows(found: Found) -> list[list[str]]:
         cells = []
         for start in starts:
             by_seed = found.get((task, length, start, ("steps", 20_000)), {})
-            solved = {seed: r["updates"] for seed, r in sorted(by_seed.items()) if is_solved(task, r)}
+            solved = {seed: r.updates for seed, r in sorted(by_seed.items()) if is_solved(task, r)}
             failed = [str(seed) for seed, r in sorted(by_seed.items()) if not is_solved(task, r)]
             text = f"{len(solved)} of {len(by_seed)}" + (f", updates {', '.join(map(str, solved.values()))}" if solved else "")
             cells.append(text + (f"; not solved: seed {', '.join(failed)}" if failed else "") if by_seed else "not run")
         rows.append([f"{task}, T = {length}", *cells])
     if starts:
         ends = [found.get(("pmnist", None, start, ("epochs", 10)), {}) for start in starts]
-        cells = [
-            ", ".join(f"{by_seed[seed]['result']['value']:.2f}" for seed in sorted(by_seed)) or "not run" for by_seed in ends
-        ]
+        cells = [", ".join(f"{by_seed[seed].score:.2f}" for seed in sorted(by_seed)) or "not run" for by_seed in ends]
         rows.append(["pMNIST, test accuracy", *cells])
     return rows if starts else []
 
 
 def compare_rows() -> list[list[str]]:
     """The validation score of each learning rate, and the test scores of the five seeds with the best of them."""
-    runs = [record for record in records.read_folder(HERE)[0] if record["run"]["cpu_minutes"] is not None]
+    runs = [record for record in records.read(HERE).of(Record) if record.run["cpu_minutes"] is not None]
     rows = [["task", "network", "validation by learning rate", "test, seeds 22 to 26", "mean", "updates"], ["---"] * 6]
     for task, networks in COMPARE:
         for network in networks:
-            of = [r for r in runs if (r["run"]["task"]["name"], r["run"]["network"]["name"]) == (task, network)]
-            tried = sorted((r["run"]["lr"], r["selection"]["score"]) for r in of if r["run"]["seed"] == 21)
-            tested = sorted((r for r in of if r["run"]["seed"] != 21), key=lambda r: r["run"]["seed"])
-            scores = [r["result"]["value"] for r in tested]
+            of = [r for r in runs if (r.run["task"]["name"], r.run["network"]["name"]) == (task, network)]
+            tried = sorted((r.run["lr"], r.selection.score) for r in of if r.seed == 21 and r.selection)
+            tested = sorted((r for r in of if r.seed != 21), key=lambda r: r.seed)
+            scores = [r.result.value for r in tested if r.result]
             texts = [", ".join(f"{lr:g}: {score:.4g}" for lr, score in tried), ", ".join(f"{score:.4g}" for score in scores)]
-            ends = [f"{mean(scores):.4g}", str(round(mean(r["updates"] for r in tested)))] if scores else ["", ""]
+            ends = [f"{mean(scores):.4g}", str(round(mean(r.updates for r in tested)))] if scores else ["", ""]
             if tried:
                 rows.append([task, network, *(text or "not run" for text in texts), *ends])
     return rows if len(rows) > 2 else []
@@ -152,9 +156,9 @@ def markdown(rows: list[list[str]]) -> str:
 def main() -> None:
     found = read()
     chosen = f"{markdown(choose_rows(found))}\n\n{winner(found)}"
-    records.replace(PAGE, records.filled(PAGE, "choose", chosen))
-    records.replace(PAGE, records.filled(PAGE, "confirm", markdown(confirm_rows(found))))
-    records.replace(PAGE, records.filled(PAGE, "compare", markdown(compare_rows())))
+    store.replace(PAGE, store.filled(PAGE, "choose", chosen))
+    store.replace(PAGE, store.filled(PAGE, "confirm", markdown(confirm_rows(found))))
+    store.replace(PAGE, store.filled(PAGE, "compare", markdown(compare_rows())))
 
 
 if __name__ == "__main__":

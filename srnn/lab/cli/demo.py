@@ -15,6 +15,7 @@ from srnn.lab.terminal import print_table
 
 if TYPE_CHECKING:
     from srnn.lab.paper.plan import Point
+    from srnn.lab.records.record import Record
     from srnn.lab.training.run import Run
 
 FOLDER = Path("runs/demo")
@@ -79,12 +80,13 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
     if all(place.record.exists() for place in places):
         for place in places:
             with place.held():
-                place.begin_anew()
+                place.clear()
     done = []
     for each in chosen:
         words = {"length": getattr(each.task, "length", ""), "chance": number(each.task.chance)}
         console.print(f"\n[bold]{ABOUT[each.task.name].format(**words).replace(':', ':[/bold]', 1)}", highlight=False)
-        done.append(training.train_run(each, FOLDER / each.id, console, into=FOLDER))
+        if (record := training.train_run(each, FOLDER / each.id, console, into=FOLDER)) is not None:
+            done.append(record)
     console.print()
     headings = ("task", "loss", "here", "chance", "the paper", "updates", "seconds")
     rows = [_row(record, ascii_only=console.options.ascii_only) for record in done]
@@ -120,14 +122,14 @@ def _mnist_is_there(console: Console) -> bool:
     return True
 
 
-def _row(record: dict[str, Any], *, ascii_only: bool) -> tuple[str, ...]:
+def _row(record: "Record", *, ascii_only: bool) -> tuple[str, ...]:
     from srnn.lab.training.progress import number
 
-    name, result = record["run"]["task"]["name"], record["result"]
-    here = f"{result['value']:.2f} %" if result else f"{number(record['training']['final'])}"
-    chance = f"{record['guesser']:.0f} %" if result else number(record["guesser"])
-    line = sparkline(record["curve"]["loss"], ascii_only=ascii_only)
-    return name, line, here, chance, PAPER[name], str(record["updates"]), f"{record['seconds']:.0f}"
+    name, result, losses = record.run["task"]["name"], record.result, record.training
+    here = f"{result.value:.2f} %" if result else number(losses.final) if losses else ""
+    chance = f"{record.chance:.0f} %" if result else number(record.chance)
+    line = sparkline(record.curve["loss"], ascii_only=ascii_only)
+    return name, line, here, chance, PAPER[name], str(record.updates), f"{record.seconds:.0f}"
 
 
 def sparkline(losses: list[float], *, ascii_only: bool, columns: int = 12) -> str:

@@ -46,6 +46,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     import torch
 
     from srnn.lab.records.folder import RunFolder, load_tensors
+    from srnn.lab.training.checkpoint import Checkpoint
     from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, make_model, read_run
     from srnn.lab.training.progress import number
 
@@ -58,7 +59,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     source = place.model if finished else place.checkpoint
     if not source.exists() and place.record.exists():
         raise RecordError(f"{path} has no weights: the run diverged before its first checkpoint")
-    tensors = {name.removeprefix("" if finished else "model."): tensor for name, tensor in load_tensors(source)[0].items()}
+    tensors = load_tensors(source)[0] if finished else Checkpoint.read(source).model
     model = make_model(run)
     try:
         model.load_state_dict({name: tensors[name] for name in model.state_dict()})

@@ -4,7 +4,6 @@ Names for completion are read from the sources, because importing the modules th
 """
 
 import ast
-import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -164,12 +163,13 @@ def settings_given(texts: Iterable[str], known: Mapping[str, Rule], options: Map
     return given
 
 
-def look_in(data: Path | None) -> None:
-    """Makes this process, and those it starts, look for data sets in a folder before all others."""
-    if data is not None:
-        if not data.is_dir():
-            raise SettingError(f"--data {data}: there is no such folder")
-        os.environ["SRNN_DATA"] = os.pathsep.join([str(data), *filter(None, [os.environ.get("SRNN_DATA")])])
+def look_in(folder: Path | None) -> None:
+    """Makes this process, and the workers it starts, look for data sets in a folder before all others."""
+    from srnn.lab import data
+
+    if folder is not None and not folder.is_dir():
+        raise SettingError(f"--data {folder}: there is no such folder")
+    data.look_in(*([] if folder is None else [folder]))
 
 
 def profile(name: str, quick: bool) -> str:

@@ -46,7 +46,7 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
         console.print(results.table(collected, console.width))
         if readme is not None:
             store.replace(readme, store.filled(readme, "results", results.markdown(collected)))
-        return collected
+        return [each.to_json() for each in collected]
     found = [_examine(path.parent) for path in sorted(folder.glob("*/run.json"))]
     if found:
         print_table(console, HEADINGS, [[str(row[heading]) for heading in HEADINGS] for row in found])
@@ -58,8 +58,10 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
 def _examine(path: Path) -> dict[str, Any]:
     """Returns the state of a run, read from its files only, so that no code of a user's task or network is executed."""
     from srnn.lab.records import store
-    from srnn.lab.records.folder import RunFolder, load_tensors
+    from srnn.lab.records.folder import RunFolder
+    from srnn.lab.records.record import load
     from srnn.lab.report import runs as results
+    from srnn.lab.training.checkpoint import Checkpoint
     from srnn.lab.training.progress import number
 
     place = RunFolder(path)
@@ -68,12 +70,11 @@ def _examine(path: Path) -> dict[str, Any]:
         run = store.read(place.run)["run"]
         row |= {"settings": ", ".join(results.brief(run)), "seed": run["seed"]}
         if not place.record.exists():
-            step = load_tensors(place.checkpoint)[1]["position"]["step"] if place.checkpoint.exists() else 0
+            step = Checkpoint.read(place.checkpoint).position.step if place.checkpoint.exists() else 0
             return row | {"state": "unfinished", "updates": step}
-        record = store.read(place.record)
-        score = record["result"]["value"] if record["result"] else (record["training"] or {}).get("lowest")
-        shown = {"score": "" if score is None else number(score), "chance": number(record["guesser"])}
-        return row | {"state": record["status"], "updates": record["updates"], **shown}
+        record = load(place.record)
+        shown = {"score": "" if record.score is None else number(record.score), "chance": number(record.chance)}
+        return row | {"state": record.status, "updates": record.updates, **shown}
     except RecordError as error:
         return row | {"state": f"unreadable: {error}"}
     except (KeyError, TypeError, AttributeError) as error:

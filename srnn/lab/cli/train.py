@@ -13,6 +13,7 @@ from srnn.lab.cli.options import FILES, Model, Recipe, Set, Trust, look_in, sett
 from srnn.lab.settings import rules
 
 if TYPE_CHECKING:
+    from srnn.lab.records.record import Record
     from srnn.lab.training.run import Run
 
 RECORDS = Path("runs/records")
@@ -121,7 +122,7 @@ def train_run(
     checkpoint_every: float = 30.0,
     tensorboard: bool = False,
     quiet: bool = False,
-) -> dict[str, Any]:
+) -> "Record | None":
     """Trains a run, shows its progress, and adds its record to those of its task. Under torchrun only rank 0 writes and prints.
 
     Args:
@@ -134,48 +135,47 @@ def train_run(
         quiet: True to show no progress.
 
     Returns:
-        The record.
+        The record, or None on ranks other than 0.
 
     Raises:
         DivergedError: The loss became infinite or not a number. The record is written nevertheless.
     """
     from srnn.lab.records import store
     from srnn.lab.training import distributed, loop, progress
-
-    def say(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+    from srnn.lab.training.distributed import TorchTeam
 
     with distributed.joined(run.device) as team:
-        if not team.is_first:
-            return loop.train(run, path, team=team)
-        say(progress.describe(run.as_dict()))
-        say(f"run folder: {path}" + (f", {team.size} processes" if team.size > 1 else ""))
+        if isinstance(team, TorchTeam) and not team.is_first:
+            loop.follow(run, path, team)
+            return None
         collected = into / f"{run.task.name}.jsonl"
         shown = progress.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
+        shown = [progress.Heading(console), *shown]
         record = loop.train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
-        store.collect(collected, record)
-        if record["status"] == "diverged":
+        store.collect(collected, record.to_json())
+        if record.diverged:
             raise DivergedError(f"{summary(record, path)}; record: {collected}")
-        say(summary(record, path))
-        say(f"record: {collected}")
+        for text in (summary(record, path), f"record: {collected}"):
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
         return record
 
 
-def summary(record: Mapping[str, Any], path: Path) -> str:
+def summary(record: "Record", path: Path) -> str:
     """Returns a line about how a run ended."""
     from srnn.lab.records.folder import RunFolder
     from srnn.lab.training.progress import number
 
-    updates = record["updates"]
-    if record["status"] == "diverged":
+    if record.diverged:
         kept = "the last checkpoint before it is kept" if RunFolder(path).checkpoint.exists() else "there was no checkpoint yet"
-        return f"diverged after update {updates}: {record['ended_by']}; {kept}"
-    ended = f"{updates} updates in {record['seconds']:.0f} s (ended by {record['ended_by']})"
-    chance, training = f"chance level {number(record['guesser'])}", record["training"]
-    if (result := record["result"]) is not None:
-        ceiling = "" if record["ceiling"] is None else f", ceiling {number(record['ceiling'])}"
-        lines = "".join(f", {name} {number(value)}" for name, value in (record["lines"] or {}).items())
-        score = f"{result['split']} {result['metric']} {number(result['value'])} with the weights of update {result['at']}"
+        return f"diverged after update {record.updates}: {record.ended_by}; {kept}"
+    ended = f"{record.updates} updates in {record.seconds:.0f} s (ended by {record.ended_by})"
+    chance = f"chance level {number(record.chance)}"
+    if (result := record.result) is not None:
+        ceiling = "" if record.ceiling is None else f", ceiling {number(record.ceiling)}"
+        lines = "".join(f", {name} {number(value)}" for name, value in (record.lines or {}).items())
+        score = f"{result.split} {result.metric} {number(result.value)} with the weights of update {result.at}"
         return f"{score} ({chance}{ceiling}{lines}); {ended}"
-    means = f"mean loss of {training['window']} updates: lowest {number(training['lowest'])}, final {number(training['final'])}"
-    return f"{means} ({chance}); {ended}"
+    means = record.training
+    assert means is not None  # a finished run has made an update
+    shown = f"mean loss of {means.window} updates: lowest {number(means.lowest)}, final {number(means.final)}"
+    return f"{shown} ({chance}); {ended}"

@@ -1,6 +1,6 @@
-"""The data sets: what they are, where they are looked for, what is there, and how to get the rest.
+"""The data sets: what they are, where they are searched for, which are here, and how to get the others.
 
-A set is a folder of its name in one of `folders()`: those of --data and $SRNN_DATA, then the user's cache.
+A data set is a folder of its name in one of `folders()`: those given to `look_in`, those of $SRNN_DATA, then the user's cache.
 """
 
 import os
@@ -20,7 +20,7 @@ from srnn.lab.terminal import print_table
 
 @dataclass(frozen=True)
 class DataSet:
-    """What can be said of a data set without having it; `looked_for` is what its folder is known by."""
+    """What is known about a data set that is not here; `looked_for` is what identifies its folder."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ CATALOGUE = {
             "any speech with a manifest, such as a part of speechocean762",
             "its own (speechocean762: Apache 2.0)",
             "some 100 MB",
-            "make manifest.tsv with the columns utterance and split, with NAME.flac or NAME.wav beside; "
+            "make manifest.tsv with the columns utterance and split, and put NAME.flac or NAME.wav next to it; "
             + _POINT.format("speech"),
             corpus.LOOKED_FOR["manifest"],
         ),
@@ -81,14 +81,35 @@ CATALOGUE = {
 _LAYOUTS = {"speech": "manifest", "timit": "timit", "timit-sample": "sample"}
 
 
+_given: tuple[Path, ...] = ()
+
+
+def look_in(*given: Path) -> None:
+    """Search these folders before those of $SRNN_DATA and the cache, in the place of those given before.
+
+    Worker processes do not inherit this: schedulers send them `given()` with each run.
+    """
+    global _given
+    _given = given
+
+
+def given() -> list[str]:
+    """Return the folders of `look_in` as absolute paths, for a process that runs elsewhere."""
+    return [str(folder.resolve()) for folder in _given]
+
+
 def folders() -> list[Path]:
-    """The folders in which data sets are looked for, in this order."""
+    """Return the folders that are searched for data sets, in order."""
     named = [Path(entry).expanduser() for entry in os.environ.get("SRNN_DATA", "").split(os.pathsep) if entry]
-    return [*named, _cache()]
+    return [*_given, *named, _cache()]
 
 
 def find(name: str) -> Path:
-    """The folder of a data set: the first that has its name, in any case, and what the set is known by."""
+    """Return the folder of a data set: the first that has its name, in upper or lower case, and its files.
+
+    Raises:
+        DataError: The data set is in none of the folders. The error says how to get it.
+    """
     if name not in CATALOGUE:
         raise one_of("data set", name, CATALOGUE)
     places = folders()
@@ -99,7 +120,7 @@ def find(name: str) -> Path:
 
 
 def is_here(name: str) -> bool:
-    """Whether `find` would find it."""
+    """Return whether `find` would find it."""
     try:
         find(name)
     except DataError:
@@ -108,7 +129,13 @@ def is_here(name: str) -> bool:
 
 
 def fetch(name: str, folder: Path | None, console: Console) -> Path:
-    """Checks a data set, in `folder`/NAME when a folder is given, and says what is there; MNIST is downloaded where missing."""
+    """Check a data set and print what is there. Missing files of MNIST are downloaded.
+
+    Args:
+        name: The data set.
+        folder: Search only here, and download to here; None for `folders()` and the cache.
+        console: Where to print.
+    """
     if name not in CATALOGUE:
         raise one_of("data set", name, CATALOGUE)
     places = folders() if folder is None else [folder]
@@ -123,7 +150,7 @@ def fetch(name: str, folder: Path | None, console: Console) -> Path:
 
 
 def status() -> list[dict[str, Any]]:
-    """Each data set: what the catalogue says, its state (ready, damaged or missing), where it is, what is there or wrong."""
+    """Return for each data set what the catalogue says, its state (ready, damaged or missing), its folder, and details."""
     report = []
     for name, known in CATALOGUE.items():
         where = next((there for place in folders() if (there := _find_in(place, name)) is not None), None)
@@ -138,7 +165,7 @@ def status() -> list[dict[str, Any]]:
 
 
 def show(console: Console) -> None:
-    """What is there and what is missing, as a person reads it."""
+    """Print which data sets are here, and how to get the others."""
     colours = {"ready": "green", "damaged": "red", "missing": "yellow"}
     report = status()
     rows = [
@@ -159,10 +186,10 @@ def _cache() -> Path:
 
 
 def _find_in(place: Path, name: str) -> Path | None:
-    """The folder called `name` below `place`, if it holds the set; TIMIT's own copies are called timit, TIMIT and Timit."""
+    """Return the folder `name` in `place`, if it has the set. Copies of TIMIT are called timit, TIMIT and Timit."""
     try:
         entries = sorted(entry for entry in place.iterdir() if entry.name.lower() == name)
-    except OSError:  # not a folder, or not ours to read
+    except OSError:  # not a folder, or not readable
         return None
     return next((entry for entry in entries if _holds(entry, name)), None)
 
@@ -182,7 +209,7 @@ def _missing(name: str, places: list[Path]) -> DataError:
 
 
 def check_counts(name: str, folder: Path, counts: dict[str, int]) -> None:
-    """An error where a split has no utterances, or where TIMIT is not whole."""
+    """Raise a DataError if a split has no utterances, or if TIMIT is not complete."""
     if name == "timit" and counts != corpus.TIMIT_COUNTS:
         raise DataError(
             f"TIMIT in {folder} is incomplete: expected {corpus.TIMIT_COUNTS} utterances, got {counts}; copy it again"
@@ -192,13 +219,13 @@ def check_counts(name: str, folder: Path, counts: dict[str, int]) -> None:
 
 
 def _examine(name: str, folder: Path) -> str:
-    """What is there, after a check: of checksums for MNIST, of names for speech, whose audio is checked when it is read."""
+    """Check a data set and return a summary. Checks the checksums of MNIST and the file names of speech."""
     if name == "mnist":
         mnist.load(folder)
         return "all four files have the right checksums"
     if name == "text":
         path = text.locate(folder)
-        assert path is not None  # `_holds` has seen it
+        assert path is not None  # `_holds` has checked it
         characters, ids = text.load(path)
         return f"{path.name}, {len(ids):,} characters, {len(characters)} of them different"
     counts = corpus.count(corpus.utterances(folder))

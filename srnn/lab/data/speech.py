@@ -1,4 +1,4 @@
-"""Speech as sequences of frames in decibels: read, resample to 8 kHz, transform; computed once and kept in a cache."""
+"""Speech as sequences of spectral frames in decibels: read, resampled to 8 kHz, transformed once and cached."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from safetensors.numpy import save_file
 
 from srnn.errors import DataError
 from srnn.lab.data.corpus import SPLITS, Utterance, utterances
-from srnn.lab.records.atomic import replacing
+from srnn.lab.records.store import replacing
 
 __all__ = ["Utterance", "frames", "load", "read", "utterances"]
 
@@ -37,9 +37,10 @@ LONGEST = 600  # seconds: a bound on what a header can make us allocate
 
 
 def load(folder: Path) -> Features:
-    """For each split the frames of all its utterances [total, 129], and offsets [U + 1]: u is frames[offsets[u]:offsets[u+1]].
+    """Return for each split the frames of its utterances [total, 129] and offsets [U + 1].
 
-    The arrays are mapped from the cache, so processes on one machine share them; what is written to them stays private.
+    Utterance u is frames[offsets[u]:offsets[u+1]]. The arrays are mapped from the cache, so that processes on one machine share
+    them. Changes to them stay private.
     """
     found = utterances(folder)
     key = fingerprint(folder, found)
@@ -54,7 +55,7 @@ def load(folder: Path) -> Features:
 
 
 def frames(x: Signal) -> NDArray[numpy.float32]:
-    """10 log10(1e-5 + |X|^2) of a signal [n] at 8 kHz: [ceil(n / 128) + 3, 129], in dB and at least -50.
+    """Return 10 log10(1e-5 + |X|^2) of a signal [n] at 8 kHz: [ceil(n / 128) + 3, 129], in dB and at least -50.
 
     X is the Fourier transform of 256 samples under a periodic Hann window, every 128 samples. The signal is padded with zeros
     to a multiple of 128, then with 256 at both ends, so the first and the last frame are silence.
@@ -67,7 +68,15 @@ def frames(x: Signal) -> NDArray[numpy.float32]:
 
 
 def read(path: Path, samples: int | None = None) -> NDArray[numpy.float32]:
-    """The signal of a mono file as 16-bit integers / 32768 at 8 kHz; `samples` is how many the file itself must have."""
+    """Return the signal of a mono file as 16-bit integers / 32768 at 8 kHz.
+
+    Args:
+        path: A WAV, FLAC or SPHERE file.
+        samples: The number of samples that the file must have.
+
+    Raises:
+        DataError: The file is damaged, or has another length, rate or number of channels.
+    """
     try:
         with soundfile.SoundFile(path) as file:
             rate, length = file.samplerate, file.frames
@@ -95,7 +104,7 @@ def read(path: Path, samples: int | None = None) -> NDArray[numpy.float32]:
 def _resample(x: Signal, rate: int) -> Signal:
     if rate == RATE:
         return x
-    from scipy.signal import resample_poly  # here, because it takes a second to import and few files need it
+    from scipy.signal import resample_poly  # here, because the import takes a second and few files need it
 
     common = math.gcd(rate, RATE)
     return resample_poly(_to_int16(x), RATE // common, rate // common)
@@ -106,7 +115,7 @@ def _to_int16(x: Signal) -> NDArray[numpy.int16]:
 
 
 def _announced_bytes(path: Path) -> int:
-    """How long the header of a RIFF or SPHERE file says the file is; libsndfile reads a shortened one without a word."""
+    """Return the size of a RIFF or SPHERE file according to its header; libsndfile reads a shortened file without an error."""
     with path.open("rb") as file:
         head = file.read(1024)
     sphere = re.match(rb"NIST_1A\n *([0-9]{1,9})\n", head)
@@ -115,11 +124,11 @@ def _announced_bytes(path: Path) -> int:
     if sphere and count and width:
         return int(sphere[1]) + int(count[1]) * int(width[1])
     riff = int.from_bytes(head[4:8], "little") if head[:4] == b"RIFF" else 0
-    return riff + 7 if riff < 2**31 - 1 else 0  # 8, less a last byte of padding that some leave out; a stream says 2^32 - 1
+    return riff + 7 if riff < 2**31 - 1 else 0  # 8, less a byte of padding that some omit; a stream has 2^32 - 1
 
 
 def fingerprint(folder: Path, found: list[Utterance] | None = None) -> str:
-    """A name for features: it changes with the content of any file, with the splits and with every setting."""
+    """Return a digest of all files, splits and settings that the features depend on."""
     found = utterances(folder) if found is None else found
     settings = {"version": 1, "rate": RATE, "window": WINDOW, "hop": HOP, "floor": FLOOR}
     total = hashlib.sha256(json.dumps(settings).encode())
@@ -152,18 +161,18 @@ def _keep(path: Path, key: str, features: Features) -> None:
         tensors |= {f"{split}.frames": rows, f"{split}.offsets": offsets}
     sums = {name: str(zlib.crc32(tensor.data)) for name, tensor in tensors.items()}
     try:
-        with replacing(path) as beside:
-            save_file(tensors, beside, metadata={"key": key, **sums})
-    except (OSError, SafetensorError) as error:  # a cache is a convenience: the work goes on
-        print(f"srnn: the features of the speech could not be kept in {path.parent}: {error}", file=sys.stderr)
+        with replacing(path) as new:
+            save_file(tensors, new, metadata={"key": key, **sums})
+    except (OSError, SafetensorError) as error:  # works without a cache, too
+        print(f"srnn: the features of the speech cannot be cached in {path.parent}: {error}", file=sys.stderr)
 
 
 def _recall(path: Path, key: str) -> Features | None:
-    """What is in the cache, or None when it is not there, damaged or of something else."""
+    """Return the cached features, or None if they are missing, damaged or of something else."""
     if not path.is_file():
         return None
     try:
-        with safe_open(path, framework="pt") as file:  # of the frameworks the one that maps the file; numpy's would copy it
+        with safe_open(path, framework="pt") as file:  # "pt" maps the file, "np" would copy it
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name).numpy() for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError):

@@ -1,8 +1,8 @@
-"""What exhibits measure besides training runs: a function each, from a few settings to plain values for a record.
+"""Measurements of exhibits: functions from a few settings to plain values for a record.
 
-gradients.py        what becomes of a gradient on its way back through time
+gradients.py        how gradients change on their way back through time
 hiddenstate.py      the states of trained networks, with the shift undone
-timing.py           a training step of every network, and how its time grows
+timing.py           the time of a training step of every network, and how it grows
 """
 
 import time
@@ -16,6 +16,7 @@ from srnn.lab.measures import gradients, hiddenstate, timing
 from srnn.lab.paper.plan import Measurement
 from srnn.lab.records import store
 from srnn.lab.records.folder import Tensors
+from srnn.lab.records.record import Measured
 
 KINDS: dict[str, Callable[..., dict[str, Any]]] = {
     "gradients": gradients.gradients,
@@ -28,8 +29,14 @@ KINDS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def measure(measurement: Measurement, weights: Tensors | None, trained: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The record of a measurement, on the weights that its run left where it has one; `trained` says what these are."""
+def measure(measurement: Measurement, weights: Tensors | None, trained: dict[str, Any] | None = None) -> Measured:
+    """Take a measurement and return its record.
+
+    Args:
+        measurement: What to measure.
+        weights: The trained weights of its run; None for first weights, or without a run.
+        trained: How far these weights were trained, for the record.
+    """
     started, start = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.perf_counter()
     given = dict(measurement.settings)
     if measurement.run is not None:
@@ -37,13 +44,12 @@ def measure(measurement: Measurement, weights: Tensors | None, trained: dict[str
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1234)
         found = KINDS[measurement.kind](**given)
-    return {
-        "kind": "measurement",
-        "id": measurement.id,
-        "measurement": measurement.as_dict(),
-        "trained": trained,
-        "found": found,
-        "started": started,
-        "seconds": round(time.perf_counter() - start, 1),
-        **store.environment(),
-    }
+    return Measured(
+        id=measurement.id,
+        measurement=measurement.as_dict(),
+        trained=trained,
+        found=found,
+        started=started,
+        seconds=round(time.perf_counter() - start, 1),
+        environment=store.environment(),
+    )

@@ -1,6 +1,6 @@
-"""Section 3 of the paper, measured: what becomes of a gradient on its way back through time.
+"""Section 3 of the paper, measured: how a gradient changes on its way back through time.
 
-A unit of SRNN is followed along the shift: what stands at place i at one step stands at place i - 1 at the next.
+A unit of SRNN is followed along the shift: the value at place i is at place i - 1 one step later.
 """
 
 import copy
@@ -24,10 +24,10 @@ FRESH = 1_000_003  # added to a run's seed: batches that it was not trained on
 
 
 def gradients(run: Run, weights: Tensors | None, length: int, seeds: Sequence[int], sequences: int = 20) -> dict[str, Any]:
-    """|dL/dh_t| over t, mean over sequences, and |dL/dtheta|: a list for each seed, or one for trained weights.
+    """Measure |dL/dh_t| over t, mean over sequences, and |dL/dtheta|: a list for each seed, or one for trained weights.
 
-    The task is given this length, which need not be the one that was trained. The state of an LSTM is both of its parts. In
-    float64: what a long way leaves of a gradient can be less than float32 holds.
+    The task has this length, which may differ from the trained one. The state of an LSTM is both of its parts. Computed in
+    float64: after many steps a gradient can be smaller than float32 can hold.
     """
     found: dict[str, Any] = {"norm": [], "weights": []}
     for seed in seeds:
@@ -44,7 +44,7 @@ def gradients(run: Run, weights: Tensors | None, length: int, seeds: Sequence[in
 
 
 def _state_gradients(model: Model, task: Any, batch: Batch) -> tuple[list[int], list[float]]:
-    """The sequence goes through the layer in pieces, so that there is a state to ask for at the end of each."""
+    """Run the layer on pieces of the sequence, so that there is a state at the end of each."""
     steps = batch.input.shape[1]
     every = max(1, steps // POINTS)
     outputs, carried, state = [], [], None
@@ -54,23 +54,23 @@ def _state_gradients(model: Model, task: Any, batch: Batch) -> tuple[list[int], 
         for part in parts:
             part.retain_grad()
         carried.append(parts)
-        outputs += [output[:, :-1], parts[0][-1][:, None]]  # the last of them is the state itself, which goes on too
+        outputs += [output[:, :-1], parts[0][-1][:, None]]  # the last is the state itself, which the next piece uses, too
     states = torch.cat(outputs, dim=1)
     task.loss(model.readout(states if task.every_step else states[:, -1]), batch).backward()
     return [min(steps, (k + 1) * every) for k in range(len(carried))], [_norm(parts) for parts in carried]
 
 
 def _norm(parts: Sequence[Tensor]) -> float:
-    """Of the gradient of all parts of a state together; one without a gradient does not reach the loss."""
+    """Return the norm of the gradient of all parts of a state. A part without a gradient does not reach the loss."""
     found = [torch.zeros_like(part[-1]) if part.grad is None else part.grad[-1] for part in parts]
     return float(torch.cat(found, dim=-1).norm(dim=-1).mean())
 
 
 @torch.no_grad()
 def survival(run: Run, weights: Tensors | None, seeds: Sequence[int], sequences: int = 5, horizon: int = 200) -> dict[str, Any]:
-    """Share of units that have not met a zero k steps after they became positive, and of all that are positive.
+    """Measure the share of units that stay positive for k more steps: of those that just became positive, and of all positive.
 
-    Beside it the paper's estimate, 1 / (1 + k), and what a walk with symmetric steps does after its first step up:
+    Also returned: the paper's estimate, 1 / (1 + k), and that of a walk with symmetric steps after its first step up,
     2 C(2n, n) / 4^n with n = k + 1.
     """
     newborn, living = [], []
@@ -85,7 +85,7 @@ def survival(run: Run, weights: Tensors | None, seeds: Sequence[int], sequences:
 
 
 def _shares(states: Tensor, horizon: int, newborn: bool) -> list[float]:
-    """Of units that are positive at any step from which `horizon` steps can be followed; of states [N, T, H]."""
+    """Return the shares for units of states [N, T, H] that are positive `horizon` steps or more before the end."""
     T = states.shape[1]
     horizon = min(horizon, T // 2)
     alive = states > 0
@@ -99,7 +99,7 @@ def _shares(states: Tensor, horizon: int, newborn: bool) -> list[float]:
 
 
 def undo_shift(states: Tensor) -> Tensor:
-    """States [N, T, H] in a frame that moves with them: place i is always the same unit."""
+    """Return states [N, T, H] with the shift undone: place i is always the same unit."""
     T, H = states.shape[1:]
     places = (torch.arange(H)[None] - torch.arange(T)[:, None]) % H
     return states.gather(2, places.expand(len(states), -1, -1))
@@ -108,9 +108,9 @@ def undo_shift(states: Tensor) -> Tensor:
 def bound(
     run: Run, weights: Tensors | None, length: int, seeds: Sequence[int], units: int = 16, picked: int = 50
 ) -> dict[str, Any]:
-    """How often |dh_T/dw| <= |sum_i db(x_i)/dw|, as printed, is broken, and the same with the absolute value in the sum.
+    """Measure how often |dh_T/dw| <= |sum_i db(x_i)/dw|, as printed, is violated, and with the absolute value inside the sum.
 
-    Shares of (unit, weight w), for one sequence, some units and some weights; b(x_i) is that of the place the unit had then.
+    Shares of pairs (unit, weight w), for one sequence, some units and some weights; b(x_i) at the place of the unit at step i.
     """
     outside, inside = [], []
     for seed in seeds:
@@ -137,7 +137,7 @@ def bound(
 
 @torch.no_grad()
 def drive(run: Run, weights: Tensors | None, seeds: Sequence[int]) -> dict[str, Any]:
-    """Mean and standard deviation of b(x) over units and the inputs of a batch, which the paper takes for N(0, 1)."""
+    """Measure mean and standard deviation of b(x) over units and the inputs of a batch. The paper assumes N(0, 1)."""
     means, deviations = [], []
     for seed in seeds:
         model = load(run, weights, seed)
@@ -149,7 +149,7 @@ def drive(run: Run, weights: Tensors | None, seeds: Sequence[int]) -> dict[str, 
 
 
 def load(run: Run, weights: Tensors | None, seed: int) -> Model:
-    """The network of a run, with these weights, or as it begins with this seed."""
+    """Return the model of a run with these weights, or with the first weights of this seed."""
     model = make_model(run if weights is not None else replace(run, seed=seed))
     if weights is not None:
         model.load_state_dict(weights)

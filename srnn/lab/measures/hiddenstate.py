@@ -1,6 +1,6 @@
-"""The states of a trained SRNN over time, with the shift undone: a picture, and how much changes in each phase of a sequence.
+"""The states of a trained SRNN over time, with the shift undone: a picture, and how much they change in parts of a sequence.
 
-change    |h_t - P h_{t-1}| / |P h_{t-1}|, the relative change of a step beyond the shift
+change    |h_t - P h_{t-1}| / |P h_{t-1}|, the relative change of a step without the shift
 drift     the same from the first step of a phase to its last, over the larger of both states
 zeroed    share of the positive units that a step sets to zero
 alive     share of units that are positive
@@ -20,14 +20,21 @@ from srnn.lab.records.folder import Tensors
 from srnn.lab.tasks.task import Batch
 from srnn.lab.training.run import Run
 
-PIXELS = 700_000  # of a picture at most: with 8 bits each that is less than a megabyte in a record, whatever it shows
+PIXELS = 700_000  # of a picture at most: with 8 bits each, less than a megabyte in a record
 LASTING = 10
-WHITEST = 0.995  # the share of values that a picture tells apart; larger ones are as bright as can be
+WHITEST = 0.995  # quantile of the values that is drawn white, as are all larger ones
 
 
 @torch.no_grad()
 def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: int | None = None) -> dict[str, Any]:
-    """Of one sequence the picture, of `sequences` the means. `steps`: among sequences of many lengths, those nearest to it."""
+    """Draw the states of one sequence, and average their changes over several.
+
+    Args:
+        run: Its task and network.
+        weights: The trained weights; None for the first ones.
+        sequences: How many are averaged.
+        steps: Where lengths differ, take the sequences with the nearest length.
+    """
     batch = _batch(run, sequences, steps)
     states = undo_shift(load(run, weights, run.seed).states(batch.input)[0])
     phases = _phases(run.task.name, batch)
@@ -38,7 +45,7 @@ def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: i
     zeroed = ((before > 0) & (after <= 0)).sum(dim=-1) / positive
     found = {}
     for name, here in phases.items():
-        here = here[:, 1:] & (size > 0)  # a step is that into t; from a state of zeros there is no relative change
+        here = here[:, 1:] & (size > 0)  # the step into t; a state of zeros has no relative change
         found[name] = {"steps": int(here.sum()), **({} if not here.any() else _means(here, change, zeroed, states[:, 1:] > 0))}
         found[name] |= _drift(phases[name], states)
     row, marks = _drawn(run.task.name, batch)
@@ -55,7 +62,7 @@ def _means(here: Tensor, change: Tensor, zeroed: Tensor, alive: Tensor) -> dict[
 
 
 def _drift(here: Tensor, states: Tensor) -> dict[str, float]:
-    """Mean over the sequences in which the phase is of one piece and has two steps or more; nothing where there is none."""
+    """Return the mean over sequences in which the phase is contiguous and has at least two steps; nothing without any."""
     found = []
     for steps, h in zip(here, states, strict=True):
         t = steps.nonzero().flatten()
@@ -75,7 +82,7 @@ def _dropped(states: Tensor) -> float:
 
 
 def _batch(run: Run, sequences: int, steps: int | None) -> Batch:
-    """Sequences that were not trained on, all of one length."""
+    """Return sequences that were not trained on, all of one length."""
     if run.task.reports is None:
         return run.task.batch(0, sequences, run.seed + FRESH)
     batches = run.task.batches(run.task.reports, sequences)
@@ -90,23 +97,23 @@ def _batch(run: Run, sequences: int, steps: int | None) -> Batch:
 
 
 def _phases(task: str, batch: Batch) -> dict[str, Tensor]:
-    """The parts of a sequence whose changes are told apart, [N, T] each."""
+    """Return the parts of a sequence that are measured separately, as masks [N, T]."""
     N, T = batch.input.shape[:2]
     t = torch.arange(T).expand(N, T)
     if task == "adding":
         marked = batch.input[..., 1] > 0
         count = marked.cumsum(dim=1)
-        apart = (t >= 10) & ~marked  # a state begins with zeros: its first steps are all change
+        apart = (t >= 10) & ~marked  # states start with zeros, so that the first steps change everything
         names = {"before the markers": 0, "between them": 1, "after them": 2}
         return {"at the markers": marked & (t >= 10), **{name: apart & (count == k) for name, k in names.items()}}
     if task == "copy":
         return {"symbols": t < 10, "delay": (t >= 10) & (t < T - 11), "recital": t >= T - 11}
-    third, begun = 3 * t // T, t >= min(10, T // 6)
-    return {"first third": begun & (third == 0), "second third": third == 1, "last third": third == 2}
+    third, started = 3 * t // T, t >= min(10, T // 6)
+    return {"first third": started & (third == 0), "second third": third == 1, "last third": third == 2}
 
 
 def _drawn(task: str, batch: Batch) -> tuple[int, list[int]]:
-    """The sequence that is drawn, and its markers: of adding that whose shortest band is the longest, else the first."""
+    """Return the sequence that is drawn, and its markers: for adding the one whose shortest part is longest, else the first."""
     if task != "adding":
         return 0, []
     first, second = batch.input[..., 1].nonzero()[:, 1].view(-1, 2).unbind(dim=1)

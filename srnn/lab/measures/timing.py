@@ -1,4 +1,4 @@
-"""Time of a training step: of every network at the settings of the paper's Table 4, and how it grows with units and steps."""
+"""The time of a training step: of every network at the sizes of the paper's Table 4, and how it grows with units and steps."""
 
 import math
 import os
@@ -31,10 +31,10 @@ INPUTS = 128  # d_i, and the width of f_r, when time is measured over units and 
 def runtime(
     task: str, rounds: int = 7, networks: Sequence[str] = PAPER, steps: int | None = None, threads: int = 2
 ) -> dict[str, Any]:
-    """Milliseconds of one training step, batch 100 and 128 units, all sides taking turns; ratios to SRNN in its dense form.
+    """Measure the milliseconds of a training step with batch 100 and 128 units, in turns, and ratios to SRNN with real inputs.
 
-    The plain loop is SRNN by the reference, step by step, dense that with real inputs, alphabet that with symbols. uRNN runs
-    twice, with its matrix built once for a sequence and with its factors applied at every step.
+    "plain loop" is SRNN with the reference backend, "dense" with real inputs, "alphabet" with symbols. uRNN is measured twice:
+    with its matrix built once per sequence, and with its factors applied at every step.
     """
     others, before = Others(), torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -46,13 +46,13 @@ def runtime(
 
 
 class Others:
-    """What other processes do to the machine from now on."""
+    """The load of other processes on this machine from now on."""
 
     def __init__(self) -> None:
         self.load, self.work, self.wall, self.own = os.getloadavg()[0], _work(), time.monotonic(), time.process_time()
 
     def busy_cores(self) -> float:
-        """Cores that they kept busy on average; where the system does not say, its load at the beginning."""
+        """Return the cores that they kept busy on average, or the load at the start if the system does not count them."""
         work = _work()
         if work is None or self.work is None:
             return self.load
@@ -61,7 +61,7 @@ class Others:
 
 
 def _work() -> float | None:
-    """Seconds that the cores of a Linux machine were at work, all together."""
+    """Return the seconds that all cores of a Linux machine have worked, or None on other systems."""
     try:
         user, nice, system, _, _, *interrupts = map(int, STAT.read_text().split("\n")[0].split()[1:8])
     except OSError:
@@ -94,7 +94,7 @@ def _race(task: str, rounds: int, networks: Sequence[str], steps: int | None) ->
 
 
 def _quartiles(times: Mapping[Any, list[float]], name: str) -> list[float]:
-    """Of the ratio over the rounds; the value itself where there is one round."""
+    """Return the quartiles of the ratio over the rounds; with one round, its value twice."""
     each = [a / b for a, b in zip(times[name], times["srnn, dense"], strict=True)]
     first, _, third = quantiles(each, n=4) if len(each) > 1 else (each[0],) * 3
     return [first, third]
@@ -105,7 +105,7 @@ def _parameters(s: Setting, network: Network) -> int:
 
 
 class EverySymbol(nn.Module):
-    """An SRNN that is given what its symbols stand for at every step, as rivals are, and not its alphabet."""
+    """An SRNN that gets the vector of its symbol at every step, as the baselines do, and not an alphabet."""
 
     def __init__(self, rnn: nn.Module) -> None:
         super().__init__()
@@ -134,10 +134,10 @@ def _without_kernel(call: Call) -> Call:
 
 
 def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, rounds: int = 5) -> dict[str, Any]:
-    """Time of forward and backward for one sequence over d_h ("units") or T ("steps"), and the exponent of its growth.
+    """Measure forward and backward of one sequence over d_h ("units") or T ("steps"), and fit the exponent of its growth.
 
-    With one thread: two would begin to share the work somewhere along the way, which looks like another exponent. The exponent
-    is fitted to the larger half of the sizes, where what a step costs in any case counts less.
+    With one thread: two would share the work from some size on, which looks like another exponent. The exponent is fitted to
+    the larger half of the sizes, where constant costs matter less.
     """
     others, before = Others(), torch.get_num_threads()
     torch.set_num_threads(1)
@@ -179,7 +179,7 @@ def _one_sequence(name: str, over: str, size: int, fixed: int) -> Call:
 def _network(name: str, H: int) -> Network:
     if name == "srnn":
         return SRNNNetwork(H, mlp=(INPUTS,))
-    return _factored(H) if name == "urnn" else NETWORKS[name](H)  # whose cost in the paper is that of the factors
+    return _factored(H) if name == "urnn" else NETWORKS[name](H)  # the paper counts the cost of the factors
 
 
 def _factored(H: int) -> Network:

@@ -201,7 +201,7 @@ def memory_figures(exhibit: Exhibit, evidence: Evidence, first: str, depth: floa
     ]
     for T in dict.fromkeys(x for _, x in found):
         traces = [(line.label, style(line), found[line, T]) for line in lines if (line, T) in found]
-        chance = next((results[0].guesser for _, _, results in traces if results), 1.0)
+        chance = next((results[0].chance for _, _, results in traces if results), 1.0)
         guides = [("chance level", chance)]
         panels.append((Panel(f"T = {T}", "", exhibit.metric, (), guides, "y", chance / depth, 10 * chance), traces))
     caption = (

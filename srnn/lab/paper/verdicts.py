@@ -196,7 +196,7 @@ def combine(parts: Iterable[bool | Part], conditions: Iterable[bool | Part] = ()
 
 def solved_at(result: Result) -> float:
     """Returns the loss below which the task of a run counts as solved."""
-    return result.guesser / SOLVED
+    return result.chance / SOLVED
 
 
 @dataclass(frozen=True, order=True)

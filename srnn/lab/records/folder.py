@@ -1,18 +1,17 @@
-"""A run folder: what a run leaves on disk, and how it is read back. Nothing is pickled.
+"""A run folder: the files that a run leaves on disk, and how they are read. Nothing is pickled.
 
     run.json                  settings, commit, versions, machine
     metrics.jsonl             a line per entry of the curve
-    checkpoint.safetensors    weights, optimiser and position, to go on from
+    checkpoint.safetensors    weights, optimizer and position, from which the run resumes
     model.safetensors         the weights that are reported
-    record.json               the finished run, in one piece
+    record.json               the finished run, complete
     diagnosis.txt             what was printed about a network that did not leave chance level
-    lock                      held by the process that works in the folder
+    lock                      locked by the process that works in the folder
 
-Lines are added to metrics.jsonl; the other files are replaced in one step.
+Lines are added to metrics.jsonl. The other files are replaced in one step.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import itertools
 import json
@@ -23,11 +22,11 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from srnn.errors import InUseError, RecordError, StorageError
 from srnn.lab.records import store
-from srnn.lab.records.atomic import leftovers
 
 RUNS = Path("runs")  # where run folders are, unless --out is given
 Tensors = dict[str, Tensor]
@@ -37,7 +36,7 @@ class RunFolder:
     """The files of one run."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.lock = path, path / "lock"
         self.run, self.metrics, self.record = path / "run.json", path / "metrics.jsonl", path / "record.json"
         self.checkpoint, self.model = path / "checkpoint.safetensors", path / "model.safetensors"
         self.diagnosis = path / "diagnosis.txt"
@@ -45,86 +44,89 @@ class RunFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """While one process works in a folder no other may; the lock goes with the process, however it ends."""
+        """Hold the folder's lock, so that no other process works in it. The lock ends with the process, however that ends.
+
+        Raises:
+            InUseError: Another process holds the lock.
+            StorageError: The folder cannot be written.
+        """
         is_new = not self.path.exists()
-        lock = self._lock()
+        lock = self._acquire()
         try:
-            for left in itertools.chain.from_iterable(map(leftovers, self.files)):
+            for left in itertools.chain.from_iterable(map(store.leftovers, self.files)):
                 left.unlink()
             yield
         finally:
-            with contextlib.suppress(OSError):  # somebody may have taken it away
-                if os.listdir(self.path) == ["lock"]:  # nothing was begun
-                    os.unlink(self.path / "lock")
+            with contextlib.suppress(OSError):  # the folder may have been deleted
+                if os.listdir(self.path) == [self.lock.name]:  # the run was not started
+                    self.lock.unlink()
                     if is_new:
                         self.path.rmdir()
-            os.close(lock)
+            lock.release()
 
-    def _lock(self) -> int:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise StorageError(f"{self.path} cannot be used as a run folder: {error.strerror}; give another --out") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
-            raise InUseError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(lock), os.stat(self.path / "lock")):
+    def _acquire(self) -> FileLock:
+        lock = FileLock(self.lock)
+        while True:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                lock.acquire(timeout=0)
                 return lock
-        os.close(lock)  # whoever held it has taken the folder away in between
-        return self._lock()
+            except Timeout:
+                if self.lock.exists():  # otherwise its holder has just deleted the folder
+                    raise InUseError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
+            except OSError as error:
+                said = error.strerror or error
+                raise StorageError(f"{self.path} cannot be used as a run folder: {said}; give another --out") from error
 
     def append_metrics(self, entry: dict[str, Any]) -> None:
-        """Adds a line; a run that goes on from an older checkpoint first cuts off what it will write again."""
+        """Add a line."""
         try:
             with self.metrics.open("ab") as file:
                 file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
         except OSError as error:
-            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is as it was") from error
+            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is unchanged") from error
 
     def cut_metrics(self, length: int) -> None:
-        """Forgets what came after the first `length` bytes."""
+        """Keep the first `length` bytes only: a run that resumes from a checkpoint repeats the rest."""
         try:
             with self.metrics.open("ab") as file:
                 if file.tell() < length:
-                    raise RecordError(f"{self.metrics} has lost its end: {length} bytes are needed, {file.tell()} are there")
+                    raise RecordError(f"{self.metrics} has lost its end: expected at least {length} bytes, got {file.tell()}")
                 file.truncate(length)
                 os.fsync(file.fileno())
         except OSError as error:
             raise StorageError(f"{self.metrics} cannot be written: {error.strerror}") from error
 
     def metrics_length(self) -> int:
-        """Bytes written so far, on disk for good."""
+        """Return the number of bytes written so far, after syncing them to disk."""
         try:
             with self.metrics.open("ab") as file:
                 os.fsync(file.fileno())
                 return file.tell()
         except OSError as error:
-            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is as it was") from error
+            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is unchanged") from error
 
     def metrics_digest(self, length: int) -> str:
-        """Of the first `length` bytes."""
+        """Return a digest of the first `length` bytes."""
         try:
             with self.metrics.open("rb") as file:
                 return hashlib.sha256(file.read(length)).hexdigest()
         except OSError as error:
             raise RecordError(f"{self.metrics} cannot be read: {error.strerror}; the checkpoint needs it") from error
 
-    def begin_anew(self) -> None:
-        """Forgets the run."""
+    def clear(self) -> None:
+        """Delete the run."""
         for path in self.files:
             path.unlink(missing_ok=True)
 
-    def forget_end(self) -> None:
-        """A run that goes on has no end yet."""
+    def delete_end(self) -> None:
+        """Delete what the end of a run wrote, because the run resumes."""
         self.record.unlink(missing_ok=True)
         self.model.unlink(missing_ok=True)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        if not self.metrics.exists():  # nothing to tell yet
+        """Return the entries of the curve."""
+        if not self.metrics.exists():  # no entry yet
             return []
         try:
             return [json.loads(line) for line in self.metrics.read_bytes().splitlines()]
@@ -135,14 +137,18 @@ class RunFolder:
 
 
 def save_tensors(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
-    """Tensors and plain values in one file, with a digest of both."""
+    """Write tensors and plain values to one file, with a digest of both."""
     plain = json.dumps(state, allow_nan=False)
     body = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     store.replace(path, safetensors.torch.save(body, {"state": plain, "sha256": _digest(body, plain)}))
 
 
 def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """What `save_tensors` wrote, or an error that names the file."""
+    """Read what `save_tensors` wrote.
+
+    Raises:
+        RecordError: The file is missing or damaged.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -153,15 +159,15 @@ def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
 
 def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:
-    """The same from the file's content."""
-    advice = "it cannot be used; delete the folder's files to begin again"
+    """Parse the content of such a file."""
+    advice = "it cannot be used; delete the folder's files to start from scratch"
     try:
         tensors = safetensors.torch.load(content)
         about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
     except (ValueError, KeyError, safetensors.SafetensorError) as error:
         raise RecordError(f"{path} is damaged ({error}); {advice}") from None
     if about.get("sha256") != _digest(tensors, about.get("state", "")):
-        raise RecordError(f"{path} is damaged (its content does not fit its digest); {advice}")
+        raise RecordError(f"{path} is damaged (its content does not match its digest); {advice}")
     return tensors, json.loads(about["state"])
 
 

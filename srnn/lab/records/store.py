@@ -1,30 +1,76 @@
-"""Records: JSON that can answer for its numbers (settings, versions, machine, commit), written whole or not at all."""
+"""Files of records: JSON with a digest, replaced in one step, and locked while several processes add to one file."""
 
+import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import platform
+import re
+import secrets
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
+from filelock import FileLock
 
 import srnn
 from srnn import kernels
 from srnn.errors import RecordError, StorageError
-from srnn.lab.records.atomic import replacing
 
 UNKNOWN = "unknown"
 FORMAT = 1  # of a record; another is not read
 
 
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a new file next to `path` to write to. On leaving, sync it to disk and rename it; after an error, remove it.
+
+    Readers of `path` see the old file or the new one, never a part.
+    """
+    new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield new
+        with new.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(new, path)
+        if os.name == "posix":  # so that the new name survives a power cut, too
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    finally:
+        with contextlib.suppress(OSError):
+            new.unlink()  # exists only when something went wrong
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Return the files that killed processes left next to `path` while they wrote it."""
+    ours = re.compile(re.escape(f".{path.name}.") + r"\d+\.[0-9a-f]{8}")
+    return [each for each in path.parent.iterdir() if ours.fullmatch(each.name) and each.is_file()]
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Replace the content of a file in one step.
+
+    Raises:
+        StorageError: The file cannot be written. It is unchanged.
+    """
+    try:
+        with replacing(path) as new:
+            new.write_bytes(content)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
+
+
 def environment() -> dict[str, Any]:
-    """Versions, machine, commit and backend: what a number depends on besides its settings."""
+    """Return versions, machine, commit and backend: what a number depends on besides its settings."""
     versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     machine = {"cpu": _cpu_model(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), "system": system}
@@ -38,15 +84,15 @@ def environment() -> dict[str, Any]:
 
 
 def signed(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with a digest of itself, by which a reader sees that not a bit of it has changed."""
+    """Return the record with a digest of itself, so that a reader notices any change."""
     return record | {"sha256": _digest(record)}
 
 
 def is_altered(record: dict[str, Any]) -> bool:
-    """Whether a record does not fit its digest, or has lost it."""
+    """Return whether a record has no digest, or one that does not match its content."""
     try:
         return record.get("sha256") != _digest(record)
-    except RecursionError:  # nested deeper than anything of ours
+    except RecursionError:  # nested deeper than any record
         return True
 
 
@@ -59,7 +105,7 @@ def _digest(record: dict[str, Any]) -> str:
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
-    """Writes one record as JSON; a reader of `path` sees the old record or the new one, never a part."""
+    """Write one record as JSON with its digest, in one step."""
     try:
         text = json.dumps(signed(record), indent=1, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
@@ -67,32 +113,31 @@ def write(path: Path, record: dict[str, Any]) -> None:
     replace(path, text.encode())
 
 
-def replace(path: Path, content: bytes) -> None:
-    """Puts `content` in the place of a file in one step: written beside it, forced to disk, then renamed."""
-    try:
-        with replacing(path) as beside:
-            beside.write_bytes(content)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}; what was there is as it was") from error
-
-
 def read(path: Path) -> dict[str, Any]:
-    """The record at `path`."""
+    """Return the record at `path`.
+
+    Raises:
+        RecordError: The file is missing, is not a record, or does not match its digest.
+    """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise RecordError(f"there is no record to read at {path}: {error.strerror}") from error
+        raise RecordError(f"there is no record at {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
     if not isinstance(record, dict):
         raise RecordError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
     if is_altered(record):
-        raise RecordError(f"{path} is altered: its content does not fit its digest")
+        raise RecordError(f"{path} is altered: its content does not match its digest")
     return _unsigned(record)
 
 
 def filled(path: Path, name: str, block: str) -> bytes:
-    """The text of a README with `block` in the place of the named table; raises when there is no such place, or two."""
+    """Return the text of a Markdown file with `block` between the two comments that mark the named table.
+
+    Raises:
+        RecordError: The file does not have each of the comments once.
+    """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     try:
         text = path.read_text(encoding="utf-8")
@@ -104,7 +149,11 @@ def filled(path: Path, name: str, block: str) -> bytes:
 
 
 def make_room(path: Path) -> Path:
-    """The lock of a file of records; raises where such a file cannot be written."""
+    """Return the path of the lock of a file of records.
+
+    Raises:
+        StorageError: A file of records cannot be written there.
+    """
     lock = path.with_name(f".{path.name}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,12 +167,11 @@ def make_room(path: Path) -> Path:
 
 
 def collect(path: Path, record: dict[str, Any]) -> None:
-    """Puts a record into a file of records, one a line, in the place of an older one of the very same run.
+    """Add a record to a file of records, one per line. It replaces an older record with the same id.
 
-    A line that cannot be read stays as it is: whoever finds it damaged may still want to mend it.
+    Waits for other processes that change the file. A line that cannot be read is kept, so that it can still be repaired.
     """
-    with make_room(path).open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(make_room(path)):
         lines = path.read_bytes().splitlines() if path.exists() else []
         kept: dict[Any, bytes] = {_id(line) or number: line for number, line in enumerate(lines)}
         try:
@@ -134,11 +182,10 @@ def collect(path: Path, record: dict[str, Any]) -> None:
 
 
 def remove(path: Path, name: str) -> None:
-    """Takes the record with this id out of a file of records, if it is there; the last one takes the file with it."""
+    """Remove the record with this id from a file of records, and the file if it is then empty."""
     if not path.exists():
         return
-    with make_room(path).open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(make_room(path)):
         lines = path.read_bytes().splitlines()
         kept = [line for line in lines if _id(line) != name]
         if not kept:
@@ -148,11 +195,11 @@ def remove(path: Path, name: str) -> None:
 
 
 def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """The records of a file that holds one a line, and what is wrong with lines that hold none of ours."""
+    """Return the records of a file that has one per line, and a message about each line that cannot be used."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise RecordError(f"there are no records to read at {path}: {error.strerror}") from error
+        raise RecordError(f"there are no records at {path}: {error.strerror}") from error
     found, faults = [], []
     for number, line in enumerate(lines, start=1):
         record = _parsed(line)
@@ -162,14 +209,14 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             theirs = f"format {record['format']}, and this srnn reads format {FORMAT}"
             faults.append(f"{path}:{number} is of another version: {theirs}; it is left out")
         elif is_altered(record):
-            faults.append(f"{path}:{number} is altered: its content does not fit its digest; it is left out")
+            faults.append(f"{path}:{number} is altered: its content does not match its digest; it is left out")
         else:
             found.append(_unsigned(record))
     return found, faults
 
 
 def read_folder(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """The same of all files of records in a folder."""
+    """Return the same for all files of records in a folder, as plain values; `record.read` returns typed records."""
     found: list[dict[str, Any]] = []
     faults: list[str] = []
     for path in sorted(folder.glob("*.jsonl")):
@@ -180,7 +227,7 @@ def read_folder(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def read_all(path: Path) -> list[dict[str, Any]]:
-    """The records of a file that holds one a line; an error where a line holds none."""
+    """Return the records of a file that has one per line; raise a RecordError if a line cannot be used."""
     found, faults = read_lines(path)
     if faults:
         raise RecordError("; ".join(fault.removesuffix("; it is left out") for fault in faults))
@@ -196,7 +243,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _id(line: bytes) -> str | None:
-    """The id of the record on a line; None where it holds none."""
+    """Return the id of the record on a line, or None."""
     found = (_parsed(line) or {}).get("id")
     return found if isinstance(found, str) else None
 
@@ -214,9 +261,9 @@ def _memory_bytes() -> int | str:
 
 
 def _commit() -> dict[str, Any]:
-    """The commit of these sources, and whether anything but what is made of records (results, documents) differs from it."""
+    """Return the commit of these sources, and whether any file differs from it except results and documents."""
     commit, dirty = None, None
-    if _git("ls-files", "--error-unmatch", Path(__file__).name):  # else installed inside a repository that is not ours
+    if _git("ls-files", "--error-unmatch", Path(__file__).name):  # otherwise srnn is installed inside another repository
         commit = _git("rev-parse", "HEAD")
         made = (f":(top,exclude){name}" for name in ("results", "README.md", "docs"))
         dirty = _git("status", "--porcelain", "--", ":/", *made)
@@ -224,7 +271,7 @@ def _commit() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says about the package's folder; None without git or outside a repository."""
+    """Return the output of git for the package's folder; None without git or outside a repository."""
     command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()

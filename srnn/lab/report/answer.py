@@ -62,7 +62,7 @@ def _copied(evidence: Evidence) -> Iterator[str]:
     ours = [each for each in found if _network(each) == "srnn"]
     theirs = [each for each in found if _network(each) != "srnn"]
     if ours and theirs:
-        seconds = [at for each in ours if (at := each.reached(each.guesser / 10)) is not None]
+        seconds = [at for each in ours if (at := each.reached(each.chance / 10)) is not None]
         solved = sorted({_network(each) for each in theirs if each.is_solved})
         count = len({_network(each) for each in theirs})
         others = f"of {count} baselines {', '.join(solved)} can" if solved else f"none of {count} baselines can"
@@ -134,7 +134,7 @@ def lead(evidence: Evidence) -> Figure | None:
             f"{label} ({first.parameters:,} parameters): {_mean(drawn):.1f} % test accuracy after {first.epochs:.0f} epochs, "
             f"{times:.0f} CPU minutes"
         )
-    guides = [("chance level", first.guesser)]
+    guides = [("chance level", first.chance)]
     panel = Panel("", "CPU seconds, one thread", "validation accuracy, %", lines, guides, bottom=0.0, top=100.0)
     seeds = sum(line.label == "SRNN" for line in lines)
     caption = f"Permuted MNIST, 784 steps. {'. '.join(told)}. Thin lines are further seeds ({seeds} in all)."

@@ -23,6 +23,7 @@ from srnn.lab.paper.figure import Figure
 from srnn.lab.paper.plan import Exhibit, Plan, Point
 from srnn.lab.paper.table import Table
 from srnn.lab.paper.verdicts import ABOUT, Verdict, findings, verdict_table, verdicts
+from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.report import answer, plot
 from srnn.lab.report.runs import DEFAULTS
@@ -35,13 +36,6 @@ LEAD = (
     "page repeats their experiments on an ordinary CPU and checks each claim of the paper."
 )
 RECIPES = {"own": "original", "ours": "tuned"}  # stored names of recipes that are shown under another name
-NEEDED = {
-    "run": (
-        *("run", "parameters", "status", "ended_by", "updates", "examples", "epochs", "result", "training", "guesser", "curve"),
-        *("seconds", "cpu_seconds"),
-    ),
-    "measurement": ("measurement", "found", "seconds"),
-}
 
 
 def make(
@@ -98,21 +92,10 @@ def make(
 
 def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns all records of a folder, and a message for each line that holds no complete record."""
-    files = sorted(results.glob("*.jsonl"))
-    if not files:
+    if not any(results.glob("*.jsonl")):
         raise RecordError(f"there are no records in {results}; make some with: srnn reproduce copy (or name another --results)")
-    found: list[dict[str, Any]] = []
-    faults: list[str] = []
-    for path in files:
-        good, bad = store.read_lines(path)
-        for record in (record for record in good if record["kind"] in (*NEEDED, "failure")):
-            lacks = [name for name in NEEDED.get(record["kind"], ()) if name not in record]
-            if lacks:
-                bad.append(f"{path}: the record {record['id']} is incomplete and is skipped: it lacks {', '.join(lacks)}")
-            else:
-                found.append(record)
-        faults += bad
-    return found, faults
+    recorded = records.read(results)
+    return [each.to_json() for each in recorded.found], list(recorded.faults)
 
 
 def read_and_print(results: Path, console: Console) -> tuple[list[dict[str, Any]], list[str]]:

@@ -1,4 +1,4 @@
-"""Records as a table: a line for all seeds of one setting, ours to be read beside the guesser's line."""
+"""Records as a table: one line for all seeds of a setting, with the chance level and other scores to compare with."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,52 +11,51 @@ from rich.table import Table
 
 from srnn.errors import RecordError
 from srnn.lab.networks import NETWORKS
-from srnn.lab.records import store
+from srnn.lab.records import record as records
+from srnn.lab.records.record import Record
 from srnn.lab.tasks import TASKS
 from srnn.lab.training.progress import number, plain
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
 
-HEADINGS = ("task", "network", "recipe", "score", "seeds", "guesser", "beside", "updates", "CPU minutes")
+HEADINGS = ("task", "network", "recipe", "score", "seeds", "chance", "compare with", "updates", "CPU minutes")
 NARROW, WIDE = ("task", "network", "recipe", "score", "updates"), 120
 DEFAULTS = json.loads(json.dumps({field.name: field.default for field in fields(Run) if field.default is not MISSING}))
 KNOWN: dict[str, Mapping[str, type]] = {"task": TASKS, "network": NETWORKS}
 ABOUT = (
-    "Score: of the split that the task reports, accuracy in percent or mean squared error, with the weights that validated "
-    "best where there are validation data (several seeds: the mean, and each); for copy and adding, whose data never repeat, "
-    "the lowest mean loss of 500 consecutive updates / the last such mean (adding ends where it is below 0.002). CPU minutes: "
-    "of all threads, evaluation included, mean over seeds."
+    "Score: accuracy in percent or mean squared error on the split that the task reports, with the weights that were best on "
+    "the validation data, if there are any. Several seeds: the mean, then each. The data of copy and adding never repeat: "
+    "their score is the lowest mean loss of 500 consecutive updates / the last such mean (adding ends when it is below 0.002). "
+    "Chance: the score without memory. CPU minutes: of all threads, with evaluations, mean over seeds."
 )
 
 
-def read(folder: Path) -> list[dict[str, Any]]:
-    """The records of all runs in the files of a folder; a line that holds none is named on standard error."""
-    found, faults = store.read_folder(folder)
-    for fault in faults:
-        Console(stderr=True).print(fault, markup=False, highlight=False, soft_wrap=True)
-    runs = [record for record in found if record["kind"] == "run"]
-    if not runs:
-        raise RecordError(f"there are no records in {folder}; srnn train --results {folder} puts them there")
+def read(folder: Path) -> list[Record]:
+    """Return the records of all runs in a folder. Lines that cannot be used are reported on standard error."""
+    found = records.read(folder)
+    found.print_faults(Console(stderr=True))
+    if not (runs := found.of(Record)):
+        raise RecordError(f"there are no records in {folder}; srnn train --results {folder} writes some")
     return runs
 
 
-def rows(found: Iterable[Mapping[str, Any]], in_order: bool = False) -> list[tuple[str, ...]]:
-    """One row for the runs that differ in nothing but the seed, by task and network, or in the order they come in."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for record in found if in_order else sorted(found, key=lambda record: _order(record["run"])):
-        same = {name: value for name, value in (DEFAULTS | record["run"]).items() if name != "seed"}
+def rows(found: Iterable[Record], in_order: bool = False) -> list[tuple[str, ...]]:
+    """Return a row for all runs that differ only in the seed, sorted by task and network, or in the order given."""
+    groups: dict[str, list[Record]] = {}
+    for record in found if in_order else sorted(found, key=lambda record: _order(record.run)):
+        same = {name: value for name, value in (DEFAULTS | dict(record.run)).items() if name != "seed"}
         groups.setdefault(json.dumps(same, sort_keys=True), []).append(record)
     return [_row(group) for group in groups.values()]
 
 
-def markdown(found: Sequence[Mapping[str, Any]]) -> str:
-    """A table for docs/results.md: SRNN as it is meant. Rivals and what is changed to see what it does are in the report."""
+def markdown(found: Sequence[Record]) -> str:
+    """Return the table for docs/results.md: SRNN with its usual settings. Baselines and ablations are in the report."""
     lines = [HEADINGS, tuple("---" for _ in HEADINGS), *rows(filter(_is_headline, found))]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{ABOUT}{_beside_gru(list(found))}\n"
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{ABOUT}{_time_of_gru(found)}\n"
 
 
-def _is_headline(record: Mapping[str, Any]) -> bool:
-    run = record["run"]
+def _is_headline(record: Record) -> bool:
+    run = record.run
     if run["network"]["name"] != "srnn" or "path" in run["task"]:
         return False
     usual = make_run(run["task"]["name"], "srnn", run["recipe"]).as_dict()
@@ -64,14 +63,14 @@ def _is_headline(record: Mapping[str, Any]) -> bool:
     return not changed and run.get("embed", True) and not run["task"].get("standardise") and run["epochs"] == usual["epochs"]
 
 
-def _beside_gru(found: list[Mapping[str, Any]]) -> str:
-    """How long SRNN needs for all of its epochs on permuted MNIST, beside two of nn.GRU with 128 units; "" without records."""
+def _time_of_gru(found: Sequence[Record]) -> str:
+    """Return the time of SRNN for all epochs on permuted MNIST, and of nn.GRU for two; an empty text without records."""
 
     def minutes(network: str, epochs: int) -> list[float]:
-        runs = [each for each in found if (each["run"]["task"]["name"], each["run"]["network"]["name"]) == ("pmnist", network)]
-        whole = [each for each in runs if each["run"]["recipe"] == "paper" and each["epochs"] == epochs]
+        runs = [each for each in found if (each.run["task"]["name"], each.run["network"]["name"]) == ("pmnist", network)]
+        whole = [each for each in runs if each.run["recipe"] == "paper" and each.epochs == epochs]
         size = {"srnn": 1024, "gru": 128}[network]
-        return [each["cpu_seconds"] / 60 for each in whole if each["run"]["network"]["hidden_size"] == size]
+        return [each.cpu_seconds / 60 for each in whole if each.run["network"]["hidden_size"] == size]
 
     ours, theirs = minutes("srnn", 60), minutes("gru", 2)
     if not ours or not theirs:
@@ -81,8 +80,8 @@ def _beside_gru(found: list[Mapping[str, Any]]) -> str:
     return f" On pmnist, {said}."
 
 
-def table(found: Iterable[Mapping[str, Any]], width: int, in_order: bool = False) -> Table:
-    """For a terminal of this width: a narrow one gets fewer columns."""
+def table(found: Iterable[Record], width: int, in_order: bool = False) -> Table:
+    """Return the table for a terminal of this width. A narrow one gets fewer columns."""
     shown = Table(box=None, padding=(0, 2, 0, 0), caption=ABOUT, caption_justify="left")
     headings = HEADINGS if width >= WIDE else NARROW
     for heading in headings:
@@ -97,62 +96,61 @@ def _order(run: Mapping[str, Any]) -> tuple[Any, ...]:
     return run["task"]["name"], run["recipe"], task, network, run["seed"]
 
 
-def _row(group: list[Mapping[str, Any]]) -> tuple[str, ...]:
-    first, run = group[0], group[0]["run"]
-    minutes = sum(record["cpu_seconds"] for record in group) / 60 / len(group)
+def _row(group: list[Record]) -> tuple[str, ...]:
+    first, run = group[0], group[0].run
+    minutes = sum(record.cpu_seconds for record in group) / 60 / len(group)
     return (
         *brief(run),
         recipe(run),
         _score(group),
-        ", ".join(str(record["run"]["seed"]) for record in group),
-        number(first["guesser"]),
-        ", ".join(f"{name} {value}" for name, value in _beside(first).items()),
-        ", ".join(dict.fromkeys(str(record["updates"]) for record in group)),
+        ", ".join(str(record.seed) for record in group),
+        number(first.chance),
+        ", ".join(f"{name} {value}" for name, value in _comparisons(first).items()),
+        ", ".join(dict.fromkeys(str(record.updates) for record in group)),
         f"{minutes:.1f}",
     )
 
 
 def brief(run: Mapping[str, Any]) -> tuple[str, str]:
-    """Task and network of a run, each with the settings that are worth a word."""
+    """Return task and network of a run, each with its sizes and the settings that are not defaults."""
     task, network = (f"{run[part]['name']} {_settings(run[part], known)}" for part, known in KNOWN.items())
     return task.strip(), network.strip()
 
 
 def recipe(run: Mapping[str, Any]) -> str:
-    """The recipe of a run, and where it does otherwise."""
-    return f"ours: {run['recipe']}, but {apart}" if (apart := _departures(run)) else run["recipe"]
+    """Return the recipe of a run, and the settings that differ from it."""
+    return f"{run['recipe']}, but {apart}" if (apart := _departures(run)) else run["recipe"]
 
 
-def _score(group: list[Mapping[str, Any]]) -> str:
-    values = [record["result"]["value"] for record in group if record["status"] == "finished" and record["result"]]
+def _score(group: list[Record]) -> str:
+    values = [record.result.value for record in group if not record.diverged and record.result]
     if len(values) == len(group):
         each = f" ({', '.join(number(value) for value in values)})" if len(values) > 1 else ""
         return f"{number(sum(values) / len(values))}{each}"
     return ", ".join(_one_score(record) for record in group)
 
 
-def _one_score(record: Mapping[str, Any]) -> str:
-    if record["status"] != "finished":
-        return f"{record['status']} after {record['updates']}"
-    if record["result"]:
-        return number(record["result"]["value"])
-    return f"{number(record['training']['lowest'])} / {number(record['training']['final'])}"
+def _one_score(record: Record) -> str:
+    if record.diverged or record.training is None:
+        return f"{record.status} after {record.updates}"
+    if record.result:
+        return number(record.result.value)
+    return f"{number(record.training.lowest)} / {number(record.training.final)}"
 
 
-def _beside(record: Mapping[str, Any]) -> dict[str, str]:
-    """Scores to compare with, and where the training samples themselves are scored, how long 90 % took."""
-    shown = {name: number(value) for name, value in (record["lines"] or {}).items()}
-    if record["ceiling"] is not None:
-        shown["ceiling"] = number(record["ceiling"])
-    if record["result"] and record["result"]["split"] == "train" and record["epochs"]:
-        scores, steps = record["curve"]["evaluation_score"], record["curve"]["step"]
-        reached = next((step for score, step in zip(scores, steps, strict=True) if score is not None and score >= 90), None)
-        shown["epochs to 90 %"] = "not reached" if reached is None else f"{reached * record['epochs'] / record['updates']:.0f}"
+def _comparisons(record: Record) -> dict[str, str]:
+    """Return scores to compare with, and the epochs to 90 % if the training samples themselves are scored."""
+    shown = {name: number(value) for name, value in (record.lines or {}).items()}
+    if record.ceiling is not None:
+        shown["ceiling"] = number(record.ceiling)
+    if record.reports == "train" and record.epochs:
+        reached = record.reached(90.0)
+        shown["epochs to 90 %"] = "not reached" if reached is None else f"{reached[0] * record.epochs / record.updates:.0f}"
     return shown
 
 
 def _settings(thing: Mapping[str, Any], known: Mapping[str, type]) -> str:
-    """The settings of a task or network that are no defaults, and its sizes in any case; all of a user's own."""
+    """Return the settings of a task or network that are not defaults, and its sizes; all settings of a user's own."""
     kind = None if "path" in thing else known.get(thing["name"])
     defaults = {field.name: field.default for field in fields(kind)} if kind is not None else {}
     sizes = ("length", "direction", "crop", "samples", "hidden_size")
@@ -164,7 +162,7 @@ def _settings(thing: Mapping[str, Any], known: Mapping[str, type]) -> str:
 
 
 def _departures(run: Mapping[str, Any]) -> str:
-    """What was set otherwise than the recipe says; nothing is known of a recipe for a user's own task or network."""
+    """Return the settings that differ from the recipe; nothing for a user's own task or network, whose recipe is not known."""
     if "path" in run["task"] or "path" in run["network"]:
         return ""
     usual = make_run(run["task"]["name"], run["network"]["name"], run["recipe"]).as_dict()

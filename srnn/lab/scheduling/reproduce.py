@@ -1,8 +1,8 @@
-"""`srnn reproduce`: the runs of exhibits, several at once, continued where they were stopped; then what is measured.
+"""`srnn reproduce`: train the runs of exhibits, several at once, and take their measurements.
 
-A run that is recorded is not made again, whoever made it; one that was begun goes on from its checkpoint. Measurements are made
-one at a time, on the weights in the run folders: those that can be made come before the runs of their exhibit, so that a stop
-does not lose them, and the others after; where a run has left no weights, it is made again.
+Recorded runs are skipped, and stopped runs resume from their checkpoints. Measurements are taken one at a time, on the weights
+in the run folders. Those whose weights are there come before the runs of their exhibit, so that a stop does not lose them, and
+the others after. A recorded run is repeated if its weights are needed and its folder is gone.
 """
 
 import tempfile
@@ -22,17 +22,18 @@ from srnn.lab import data
 from srnn.lab.measures import measure
 from srnn.lab.networks import NETWORKS
 from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
+from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.records.folder import RUNS, RunFolder, load_tensors
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling.ray import engine
-from srnn.lab.scheduling.scheduler import Crew, recorded
+from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.terminal import print_table
 from srnn.lab.training.loop import Training
 from srnn.lab.training.run import Run
 
 RESULTS = Path("results")
-# Of all exhibits those first that answer most.
+# The exhibits that decide most claims come first.
 ORDER = (
     "psmnist",
     "copy",
@@ -48,7 +49,7 @@ ORDER = (
 
 
 def chosen(names: Iterable[str]) -> list[Exhibit]:
-    """Exhibits by their names, in the order they are named; "all" are all, in the order that answers most first."""
+    """Return exhibits by name, in the order they are named; "all" is all of them, in ORDER."""
     wanted = list(names)
     for name in wanted:
         if name != "all" and name not in EXHIBITS:
@@ -57,22 +58,22 @@ def chosen(names: Iterable[str]) -> list[Exhibit]:
 
 
 def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Run]:
-    """Their runs by id, each once; `only` are networks."""
+    """Return the runs of exhibits by id; with `only`, those of these networks."""
     names = set(only)
     found = {point.run.id: point.run for exhibit in exhibits for point in exhibit.points(plan)}
     return {key: run for key, run in found.items() if not names or run.network.name in names}
 
 
 def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Measurement]:
-    """Their measurements by id; with `only`, those that look at a run of these networks."""
+    """Return the measurements of exhibits by id; with `only`, those of a run of these networks."""
     names = set(only)
     found = {each.id: each for exhibit in exhibits for each in exhibit.measurements(plan)}
     return {key: each for key, each in found.items() if not names or (each.run and each.run.network.name in names)}
 
 
 def show(plan: Plan, console: Console) -> None:
-    """A table of the exhibits."""
-    rows, done = [], recorded(places(plan)[1])
+    """Print a table of the exhibits."""
+    rows, done = [], records.read(places(plan)[1]).done
     for exhibit in EXHIBITS.values():
         keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
         needs = ", ".join(sorted({name for name in exhibit.data_sets(plan) if name}))
@@ -82,7 +83,7 @@ def show(plan: Plan, console: Console) -> None:
 
 
 def places(plan: Plan) -> tuple[Path, Path]:
-    """Where run folders and records of a plan go: a rehearsal is kept apart."""
+    """Return where run folders and records of a plan go: a rehearsal has its own place."""
     return (RUNS / "rehearsal", RUNS / "rehearsal" / "records") if plan.profile == "quick" else (RUNS, RESULTS)
 
 
@@ -96,7 +97,7 @@ def reproduce(
     only: Iterable[str] = (),
     estimate_only: bool = False,
 ) -> list[str]:
-    """Makes what is not recorded, one exhibit after the other; returns what failed, in words."""
+    """Run what is not recorded, one exhibit after the other. Return a line about each part that failed."""
     wanted, failed = list(names), []
     for network in only:
         if network not in NETWORKS:
@@ -107,7 +108,7 @@ def reproduce(
     impossible: list[str] = []
     for name, needs in needed.items():
         without = sum(each in absent for each in needs)
-        if without:  # said before hours of other exhibits
+        if without:  # reported before hours of other exhibits
             names = ", ".join(sorted(absent.intersection(needs)))
             lacking.append(f"{name} needs data that are not here: {names}, for {without} of its {len(needs)} parts")
         if without == len(needs):
@@ -115,7 +116,7 @@ def reproduce(
     if impossible and "all" not in wanted:
         raise DataError(f"{'; '.join(lacking)}; `srnn data` says how to get them")
     for said in lacking:
-        console.print(f"{said}, which are left out; `srnn data` says how to get them", highlight=False, soft_wrap=True)
+        console.print(f"{said}, which are skipped; `srnn data` says how to get them", highlight=False, soft_wrap=True)
     for exhibit in chosen(wanted):
         if exhibit.id not in impossible:
             failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only, absent)
@@ -133,7 +134,9 @@ def _reproduce(
     absent: Collection[str],  # data sets
 ) -> list[str]:
     runs, into = places(plan)
-    done = recorded(into, console)
+    recorded = records.read(into)
+    recorded.print_faults(console)
+    done = recorded.done
     wanted = {key: run for key, run in runs_of([exhibit], plan, only).items() if run.task.data_set not in absent}
     measurements = measurements_of([exhibit], plan, only)
     measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}
@@ -142,7 +145,7 @@ def _reproduce(
         console.print(f"{exhibit.id} has no run of {', '.join(only)}{more}", highlight=False)
         return []
     to_measure = {key: each for key, each in measurements.items() if key not in done}
-    # Weights are not recorded: a run that is to be looked at, and whose folder is not here, is made once more.
+    # Records have no weights: a run whose weights are measured, and whose folder is gone, is repeated.
     needed = {each.run.id: each.run for each in to_measure.values() if each.trained and each.run is not None}
     wanted |= {key: run for key, run in needed.items() if key not in wanted}
     without = {key for key in needed if not RunFolder(runs / key).record.exists()}
@@ -160,23 +163,22 @@ def _reproduce(
         again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
         total = sum(seconds.values()) / jobs / 60
         console.print(
-            f"{len(left)} to be made{again}: about {total:.0f} min with {jobs} at once, evaluations aside", highlight=False
+            f"{len(left)} to run{again}: about {total:.0f} min with {jobs} at once, without evaluations", highlight=False
         )
         if not estimate_only:
-            failed += Crew(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
+            failed += Scheduler(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
     if to_measure and estimate_only:
-        console.print(
-            f"{len(to_measure)} to be measured: {', '.join(dict.fromkeys(str(each.line) for each in to_measure.values()))}"
-        )
+        lines = ", ".join(dict.fromkeys(str(each.line) for each in to_measure.values()))
+        console.print(f"{len(to_measure)} to measure: {lines}")
     waiting = {key: each for key, each in to_measure.items() if key not in ready}
     return failed + ([] if estimate_only else measure_all(waiting, runs, into, console))
 
 
 def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console: Console) -> list[str]:
-    """Makes measurements one after the other and writes each record; returns what failed, in words."""
+    """Take measurements one after the other and write each record. Return a line about each that failed."""
     failed = []
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TimeElapsedColumn())
-    # Drawn between measurements, not by a thread that would disturb those of time.
+    # Drawn between measurements, not by a thread, which would disturb measured times.
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task("", total=len(left))
         for measurement in left.values():
@@ -184,37 +186,37 @@ def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console
             bar.update(task, description=name, refresh=True)
             try:
                 record = measure(measurement, *_weights(measurement, runs))
-                store.collect(into / f"{measurement.exhibit}.jsonl", record)
+                store.collect(into / f"{measurement.exhibit}.jsonl", record.to_json())
                 said = f"measured: {name}"
-            except (SRNNError, RuntimeError, ArithmeticError, LookupError) as error:  # one that fails must not end the others
+            except (SRNNError, RuntimeError, ArithmeticError, LookupError) as error:  # the others continue
                 failed.append(f"{name}: {' '.join(str(error).split())}")
                 said = f"failed: {failed[-1]}"
             except KeyboardInterrupt:
-                raise Interrupted(f"stopped by Ctrl-C while measuring {name}; the same command again goes on") from None
+                raise Interrupted(f"stopped by Ctrl-C while measuring {name}; run the same command to resume") from None
             console.print(said, markup=False, highlight=False, soft_wrap=True)
             bar.advance(task)
     return failed
 
 
 def _weights(measurement: Measurement, runs: Path) -> tuple[Any, dict[str, Any] | None]:
-    """What the run left, and how far that was trained: one that the clock ends is not the same when it is made again."""
+    """Return the weights of a run, and how far they were trained: a run that the clock ends differs when it is repeated."""
     if measurement.run is None or not measurement.trained:
         return None, None
     place = RunFolder(runs / measurement.run.id)
     if not place.model.exists():
-        raise RecordError(f"its run left no weights in {place.path}: it diverged, or could not be made")
-    record = store.read(place.record)
+        raise RecordError(f"its run left no weights in {place.path}: it diverged or failed")
+    record = records.load(place.record).to_json()
     return load_tensors(place.model)[0], {name: record[name] for name in ("updates", "ended_by", "training", "result")}
 
 
 def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str, float]:
-    """Seconds that each run still needs at most: its minutes, or its updates at the pace of three that are made for it."""
+    """Return the seconds that each run still needs at most: its limit of time, or its updates at a measured pace."""
     found: dict[str, float] = {}
     with Progress(TextColumn("measuring steps"), BarColumn(), console=console, transient=True) as bar:
         task = bar.add_task("", total=len(left))
         for key, run in left.items():
             bar.advance(task)
-            done = _begun(runs / key)
+            done = _position(runs / key)
             limit = 60 * run.cpu_minutes - done["cpu_seconds"] if run.cpu_minutes is not None else float("inf")
             updates = _updates(run) - done["step"]
             found[key] = max(0.0, min(limit, updates * pace(run, 4 * limit / max(1, updates)) if limit > 60 else limit))
@@ -222,7 +224,7 @@ def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str,
 
 
 def pace(run: Run, slow: float = float("inf")) -> float:
-    """Seconds of one update, the faster of two after a first; that of the first where it is slower than `slow`."""
+    """Return the seconds of one update: the faster of the second and third, or the first if it is slower than `slow`."""
     with tempfile.TemporaryDirectory() as folder:
         training = Training(replace(run, cpu_minutes=None, steps=_updates(run)), RunFolder(Path(folder) / "run"), 1e9, ())
         times = []
@@ -242,8 +244,8 @@ def _updates(run: Run) -> int:
     return run.epochs * (run.task.updates_per_epoch(run.batch_size) or 0)
 
 
-def _begun(folder: Path) -> dict[str, Any]:
-    """How far a run is, by the last line of its curve."""
+def _position(folder: Path) -> dict[str, Any]:
+    """Return how far a run is, by the last line of its curve."""
     metrics = RunFolder(folder).metrics
     with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
         last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "cpu_seconds": 0.0}
@@ -256,6 +258,6 @@ def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
     for heading in ("task", "network", "recipe", "seed", "minutes"):
         table.add_column(heading, overflow="fold", justify="right" if heading == "minutes" else "left")
     for key, run in left.items():
-        recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # that limit shows in the minutes
+        recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # the column minutes shows that limit
         table.add_row(*results.brief(run.as_dict()), recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
     return table

@@ -1,64 +1,111 @@
-"""Many runs at once: a crew hands them out to an engine until none is left, writes each record once, and can be stopped.
+"""Many runs at once: a scheduler gives them to an engine, writes each record once, retries what fails, and can be stopped.
 
-An engine is where they run: worker processes on this machine (`Processes`), or the machines of a Ray cluster (cluster.py). A
-run that fails, or whose process is lost, is tried again from its checkpoint; then it is recorded as failed. The others go on.
+An engine is where runs are trained: worker processes on this machine (processes.py) or the machines of a Ray cluster (ray.py).
+A run that fails, or whose process is lost, is retried from its checkpoint. After TRIES attempts it is recorded as failed, and
+the other runs continue.
 """
 
-import json
-import multiprocessing
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from srnn.errors import Interrupted, InUseError, SRNNError
+from srnn.lab import data
 from srnn.lab.records import store
+from srnn.lab.records.record import Failure, Record
 from srnn.lab.report import runs as results
-from srnn.lab.training.loop import Training, Watcher, asked_to_stop, train
+from srnn.lab.training.loop import Watcher, asked_to_stop, train
 from srnn.lab.training.recipes import from_dict
 from srnn.lab.training.run import Run
 
-EVERY = 0.5  # seconds between two words of a process about its run
 TRIES = 3
-LATER = 5.0  # seconds after which a run is tried again whose folder another process holds
+LATER = 5.0  # seconds after which a run is retried whose folder another process holds
 FAILED = "failed.jsonl"
 
-# The id of a run, a word, and what belongs to it:
-#   at (share, update)      done record      failed why      lost why      busy why      stopped None
-News = tuple[str, str, Any]
+
+class Event(NamedTuple):
+    """A message of an engine about a run. What `about` is depends on the kind.
+
+    progress    (share, update)         done    the stored form of the record
+    failed      why                     busy    why: another process works in its folder
+    lost        why: its process ended  stopped None: it was stopped, and can be resumed
+    """
+
+    key: str
+    kind: str
+    about: Any
 
 
 class Engine(Protocol):
-    """Where runs are made."""
+    """Where runs are trained."""
 
-    room: int  # for so many at once
+    room: int  # for so many runs at once
 
-    def begin(self, key: str, run: Run, folder: Path) -> None: ...
-    def listen(self) -> list[News]: ...
-    def stop(self) -> list[News]:
-        """Lets every run write its checkpoint, waits for that, and returns their last words."""
+    def start(self, key: str, run: Run, folder: Path) -> None:
+        """Start a run, or resume it."""
 
-    def close(self) -> None: ...
+    def poll(self) -> list[Event]:
+        """Wait a moment, and return the events since the last call."""
 
+    def stop(self) -> list[Event]:
+        """Ask every run to write its checkpoint, wait for that, and return their last events."""
 
-def recorded(folder: Path, console: Console | None = None) -> dict[str, dict[str, Any]]:
-    """The records of a folder by the id of what was run or measured; a line that holds none is named."""
-    found, faults = store.read_folder(folder)
-    if console is not None:
-        for fault in faults:
-            console.print(fault, markup=False, highlight=False, soft_wrap=True)
-    return {record["id"]: record for record in found if record["kind"] in ("run", "measurement")}
+    def close(self) -> None:
+        """End all processes."""
 
 
-class Crew:
-    """Hands out runs until none is left, or until it is asked to stop."""
+def attempt(
+    settings: Mapping[str, Any],
+    folder: Path,
+    *,
+    data_folders: Sequence[str] = (),
+    check: Callable[[Run], None] = lambda run: None,
+    watchers: Sequence[Watcher] = (),
+    checkpoint_every: float = 30.0,
+) -> tuple[str, Any]:
+    """Train a run in a worker, and return the kind of the event that this is, and what belongs to it, as plain values.
+
+    Args:
+        settings: The run, as `Run.as_dict` gives it.
+        folder: The run folder.
+        data_folders: Searched for data sets first.
+        check: Raises an error if this machine must not train the run.
+        watchers: Receive the events of the run.
+        checkpoint_every: Seconds between checkpoints.
+    """
+    try:
+        data.look_in(*map(Path, data_folders))
+        run = from_dict(settings, is_ours=True)
+        check(run)
+        return "done", train(run, folder, checkpoint_every=checkpoint_every, watchers=watchers).to_json()
+    except Interrupted:
+        return "stopped", None
+    except InUseError as error:
+        return "busy", str(error)
+    except SRNNError as error:
+        return "failed", str(error)
+    except Exception as error:  # a bug, possibly in a user's own task: it is reported where it can be seen
+        return "failed", " ".join(f"{type(error).__name__}: {error}".split())
+
+
+class Scheduler:
+    """Trains runs until none is left, or until a signal asks to stop.
+
+    Args:
+        left: The runs, by id.
+        seconds: How long each takes, for the progress bar.
+        runs: Where run folders are.
+        into: The folder of the records.
+        console: Where to print.
+        engine: Where runs are trained.
+        kept: Ids of runs whose record is kept as it is.
+    """
 
     def __init__(
         self,
@@ -68,7 +115,7 @@ class Crew:
         into: Path,
         console: Console,
         engine: Engine,
-        kept: Collection[str] = (),  # that are recorded, and stay as they are
+        kept: Collection[str] = (),
     ) -> None:
         self.all, self.waiting, self.seconds, self.kept = dict(left), dict(left), seconds, kept
         self.runs, self.into, self.console, self.engine = runs, into, console, engine
@@ -77,12 +124,16 @@ class Crew:
         self.not_before: dict[str, float] = {}
         self.shares: dict[str, float] = {}
         self.failed: list[str] = []
-        self.stopped: list[str] = []  # by a signal that reached them before this process saw it
+        self.stopped: list[str] = []  # by a signal that reached them before this process
         for run in left.values():
             store.make_room(into / f"{run.task.name}.jsonl")  # to fail now, and not after hours
 
     def work(self) -> list[str]:
-        """Returns what failed, in words."""
+        """Train all runs, and return a line about each that failed.
+
+        Raises:
+            Interrupted: A signal stopped the runs. They can be resumed.
+        """
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -95,207 +146,82 @@ class Crew:
             try:
                 while (self.waiting or self.working) and not asked():
                     while len(self.working) < self.engine.room and (key := self.next()) is not None:
-                        self.begin(key)
-                    for key, word, about in self.engine.listen():
-                        self.hear(key, word, about)
+                        self.start(key)
+                    for event in self.engine.poll():
+                        self.handle(event)
                 if why := asked():
-                    for key, word, about in self.engine.stop():
-                        if word == "done":
-                            self.hear(key, word, about)
-                    begun = len(self.working) + len(self.stopped)
-                    way = f"{begun} runs stand at their checkpoints: the same command again goes on"
-                    interrupted = Interrupted(f"stopped by {why}; {way}")
+                    for event in self.engine.stop():
+                        if event.kind == "done":
+                            self.handle(event)
+                    count = len(self.working) + len(self.stopped)
+                    interrupted = Interrupted(f"stopped by {why}; run the same command to resume {count} runs")
                     interrupted.exit_code = 130 if why == "Ctrl-C" else 128 + signal.SIGTERM
                     raise interrupted
             finally:
                 self.engine.close()
-        return self.failed + [f"{key}: it was stopped, and can go on" for key in self.stopped]
+        return self.failed + [f"{key}: it was stopped, and can be resumed" for key in self.stopped]
 
     def next(self) -> str | None:
-        """The run to begin now, if there is one."""
+        """Return the run to start now, if there is one."""
         now = time.monotonic()
         return next((key for key in self.waiting if self.not_before.get(key, now) <= now), None)
 
-    def begin(self, key: str) -> None:
+    def start(self, key: str) -> None:
         run = self.waiting.pop(key)
         self.tries[key] += 1
-        self.engine.begin(key, run, self.runs / key)
+        self.engine.start(key, run, self.runs / key)
         self.working.add(key)
         self.tasks[key] = self.bar.add_task(", ".join(results.brief(run.as_dict())), total=1.0, count="")
 
-    def hear(self, key: str, word: str, about: Any) -> None:
-        """Takes a word of the engine about a run."""
-        if word == "at":
+    def handle(self, event: Event) -> None:
+        """Act on an event: show progress, write a record, retry a run or give it up."""
+        key, kind, about = event
+        if kind == "progress":
             self.shares[key] = about[0]
             self.bar.update(self.tasks[key], completed=about[0], count=f"update {about[1]}")
             self.bar.update(self.whole, completed=sum(self.seconds[k] * share for k, share in self.shares.items()))
             return
         self.working.discard(key)
         self.bar.remove_task(self.tasks.pop(key))
-        if word == "stopped":
+        if kind == "stopped":
             self.stopped.append(key)
-        elif word == "done":
-            self.end(key, about)
-        elif word == "busy":  # whoever is at it may end it; then its record is there
+        elif kind == "done":
+            self.end(key, Record.from_json(about))
+        elif kind == "busy":  # the process that holds the folder may finish the run; then its record is there
             if key not in self.not_before:
-                self._say(f"waiting: {self._name(key)}: {about}")
+                self._print(f"waiting: {self._name(key)}: {about}")
             self.not_before[key] = time.monotonic() + LATER
             self.tries[key] -= 1
             self.waiting[key] = self.all[key]
         elif self.tries[key] < TRIES:
-            self._say(f"again: {self._name(key)}: {about}")
+            self._print(f"retried: {self._name(key)}: {about}")
             self.waiting[key] = self.all[key]
         else:
             self.give_up(key, about)
 
-    def end(self, key: str, record: dict[str, Any]) -> None:
-        """Writes the record of a run."""
+    def end(self, key: str, record: Record) -> None:
+        """Write the record of a run."""
         self.shares[key] = 1.0
         try:
             if key not in self.kept:
-                store.collect(self.into / f"{self.all[key].task.name}.jsonl", record)
+                store.collect(self.into / f"{self.all[key].task.name}.jsonl", record.to_json())
                 store.remove(self.into / FAILED, f"failed-{key}")
-            self._say(f"{record['status']}: {self._name(key)}")
+            self._print(f"{record.status}: {self._name(key)}")
         except SRNNError as error:
             self.give_up(key, str(error))
 
-    def give_up(self, key: str, fault: str) -> None:
-        """Records that a run has failed; that is no record of the run, and the next time it is tried again."""
-        self.failed.append(f"{self._name(key)} ({key}): {fault}")
-        self._say(f"failed: {self.failed[-1]}")
-        about = {
-            "kind": "failure",
-            "id": f"failed-{key}",
-            "run": self.all[key].as_dict(),
-            "error": fault,
-            "tries": self.tries[key],
-        }
+    def give_up(self, key: str, error: str) -> None:
+        """Record that a run failed. The run counts as not recorded, so it is started again the next time."""
+        self.failed.append(f"{self._name(key)} ({key}): {error}")
+        self._print(f"failed: {self.failed[-1]}")
+        run, tries = self.all[key].as_dict(), self.tries[key]
+        failure = Failure(id=f"failed-{key}", run=run, error=error, tries=tries, environment=store.environment())
         with suppress(SRNNError):  # the disk may be what is wrong
-            store.collect(self.into / FAILED, about | store.environment())
+            store.collect(self.into / FAILED, failure.to_json())
 
     def _name(self, key: str) -> str:
         run = self.all[key].as_dict()
         return ", ".join((*results.brief(run), f"seed {run['seed']}"))
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-class Teller(Watcher):
-    """Says in another process how a run stands."""
-
-    def __init__(self, tell: Callable[..., None]) -> None:
-        self.tell, self.last = tell, 0.0
-
-    def update(self, training: Training) -> None:
-        if time.monotonic() - self.last > EVERY:
-            self.last = time.monotonic()
-            run, position = training.run, training.position
-            limits = (
-                (position.step, training.last_step),
-                (position.seconds / 60, run.minutes),
-                (position.cpu_seconds / 60, run.cpu_minutes),
-            )
-            share = max((done / limit for done, limit in limits if limit), default=0.0)
-            self.tell(["at", (share, position.step)])
-
-
-def _work(line: Connection) -> None:
-    """What a process does: one run after the other, each from its settings to its record, until it is given None."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # between two runs; while it trains, a run sees to it
-    while (given := _hear(line)) is not None:
-        plain, folder, every = given
-        try:
-            told = [Teller(partial(_say, line))]
-            _say(line, ["done", train(from_dict(plain, is_ours=True), Path(folder), checkpoint_every=every, watchers=told)])
-        except Interrupted:
-            _say(line, ["stopped", None])
-            return
-        except InUseError as error:
-            _say(line, ["busy", str(error)])
-        except SRNNError as error:
-            _say(line, ["failed", str(error)])
-        except Exception as error:  # a fault of ours, or of a user's own task: it must be told where it can be seen
-            _say(line, ["failed", in_words(error)])
-
-
-def in_words(error: BaseException) -> str:
-    """An error that is none of ours, on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
-def _say(line: Connection, what: Any) -> None:
-    line.send_bytes(json.dumps(what).encode())  # not `send`, which pickles
-
-
-def _hear(line: Connection) -> Any:
-    return json.loads(line.recv_bytes())
-
-
-class Worker:
-    """A process that trains; it takes a few seconds to begin, so it is kept for the next run.
-
-    Each has a line of its own: one that is killed while it speaks would leave a shared one locked for all.
-    """
-
-    def __init__(self, context: Any) -> None:
-        self.line, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs,))
-        self.process.start()
-        theirs.close()  # so that the end of the process is the end of the line
-
-
-class Processes:
-    """The engine of this machine: so many worker processes. `checkpoint_every` is in seconds."""
-
-    def __init__(self, jobs: int, checkpoint_every: float = 30.0) -> None:
-        self.room, self.checkpoint_every = jobs, checkpoint_every
-        self.context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
-        self.working: dict[str, Worker] = {}
-        self.idle: list[Worker] = []
-
-    def begin(self, key: str, run: Run, folder: Path) -> None:
-        given = [run.as_dict(), str(folder), self.checkpoint_every]
-        try:
-            worker = self.idle.pop() if self.idle else Worker(self.context)
-            _say(worker.line, given)
-        except OSError:  # it has ended by itself in between
-            worker = Worker(self.context)
-            _say(worker.line, given)
-        self.working[key] = worker
-
-    def listen(self) -> list[News]:
-        lines: dict[Any, str] = {worker.line: key for key, worker in self.working.items()}
-        return [self._news(lines[line]) for line in wait(list(lines), timeout=0.2)]
-
-    def _news(self, key: str) -> News:
-        worker = self.working[key]
-        try:
-            word, about = _hear(worker.line)
-        except (EOFError, OSError):
-            self.working.pop(key).process.join()
-            return key, "lost", f"its process ended by itself, with code {worker.process.exitcode}"
-        if word == "stopped":
-            self.working.pop(key).process.join()
-        elif word != "at":
-            self.idle.append(self.working.pop(key))
-        return key, word, about
-
-    def stop(self) -> list[News]:
-        for worker in self.working.values():
-            worker.process.terminate()
-            with suppress(OSError):
-                _say(worker.line, None)  # for one that has just finished its run, and would wait for the next
-        news: list[News] = []
-        while self.working:
-            news += self.listen()
-        return news
-
-    def close(self) -> None:
-        for worker in self.idle:
-            with suppress(OSError):  # it may have ended by itself
-                _say(worker.line, None)
-        for worker in self.working.values():  # after a fault of ours: else none is left
-            worker.process.terminate()
-        for worker in (*self.idle, *self.working.values()):
-            worker.process.join()

@@ -1,4 +1,4 @@
-"""`srnn sweep`: every combination of some values of settings, run by a crew, ending in a table, the best first."""
+"""`srnn sweep`: train every combination of some settings, and show a table with the best first."""
 
 import ast
 import itertools
@@ -9,18 +9,20 @@ from typing import Any
 from rich.console import Console
 
 from srnn.errors import SettingError
+from srnn.lab.records import record as records
 from srnn.lab.records.folder import RUNS
+from srnn.lab.records.record import Record
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling import scheduler
 from srnn.lab.scheduling.ray import engine
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
 
-LISTS = ("mlp", "readout")  # whose values are themselves lists of widths
+LISTS = ("mlp", "readout")  # settings whose values are lists of widths
 
 
 def grid(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """The combinations of NAME=VALUE,VALUE,... texts; widths are told apart by slashes: mlp=8/32,32."""
+    """Return all combinations of NAME=VALUE,VALUE,... texts. Lists of widths are separated by slashes: mlp=8/32,32."""
     axes: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -40,11 +42,11 @@ def _value(name: str, text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return text  # a word
+        return text  # a name
 
 
 def runs_of(task: str, model: str, recipe: str, given: Mapping[str, Any], grids: Iterable[str]) -> dict[str, Run]:
-    """The runs by id; whatever is wrong with one shows before any is begun."""
+    """Return the runs by id. An error in any of them shows before one is started."""
     combinations = grid(grids)
     both = sorted(given.keys() & combinations[0].keys())
     if both:
@@ -56,25 +58,24 @@ def runs_of(task: str, model: str, recipe: str, given: Mapping[str, Any], grids:
 def sweep(
     runs: Mapping[str, Run], console: Console, *, jobs: int = 2, ray: str | None = None, into: Path = RUNS / "records"
 ) -> list[str]:
-    """Makes what is not recorded, then shows all of it; returns what failed, in words."""
-    done = scheduler.recorded(into, console)
+    """Train the runs that are not recorded, then print a table of all. Return a line about each run that failed."""
+    recorded = records.read(into)
+    recorded.print_faults(console)
+    done = recorded.done
     left = {key: run for key, run in runs.items() if key not in done}
     console.print(f"{len(runs)} runs, {len(runs) - len(left)} of them recorded in {into}", highlight=False, soft_wrap=True)
-    failed = scheduler.Crew(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []
-    found = [record for key, record in scheduler.recorded(into).items() if key in runs]
+    failed = scheduler.Scheduler(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []
+    found = [record for record in records.read(into).of(Record) if record.id in runs]
     if found:
-        ordered = sorted(found, key=lambda record: _order(record, runs[record["id"]]))
-        console.print(results.table(ordered, console.width, in_order=True))
-        if any(record["selection"] for record in found):
-            console.print("In the order of their validation scores; shown are those of the split that is reported.")
+        console.print(results.table(sorted(found, key=_order), console.width, in_order=True))
+        if any(record.selection for record in found):
+            console.print("Sorted by validation score. The scores shown are those of the split that the task reports.")
     return failed
 
 
-def _order(record: Mapping[str, Any], run: Run) -> float:
-    """The best first, on validation data where there are such, so that nothing is chosen on test data; what diverged last."""
-    if record["status"] != "finished":
+def _order(record: Record) -> float:
+    """Return a number that is low for good runs, by validation score if there is one: nothing is chosen on test data."""
+    score = record.selection.score if record.selection else record.score
+    if record.diverged or score is None:
         return float("inf")
-    if record["result"] is None:
-        return record["training"]["lowest"]
-    score = record["selection"]["score"] if record["selection"] else record["result"]["value"]
-    return -score if run.task.higher_is_better else score
+    return -score if record.higher_is_better else score

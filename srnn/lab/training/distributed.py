@@ -1,7 +1,7 @@
-"""The processes that train one run together, begun by torchrun: what each works on, and what they tell each other.
+"""The processes that train one run together, started by torchrun: how they share batches, gradients and decisions.
 
-Every process has the same weights and makes the same updates. Of each batch it takes its own rows, DistributedDataParallel adds
-up the gradients, and one process, the first, reads and writes the run's folder. Nothing is pickled on the way.
+Every process has the same weights and makes the same updates. It takes its own rows of each batch, DistributedDataParallel
+averages the gradients, and only the first process reads and writes the run's folder. Nothing is pickled.
 """
 
 import inspect
@@ -21,8 +21,8 @@ from srnn.errors import SettingError, SRNNError, TeamError
 from srnn.lab.tasks.task import Batch
 
 PATIENCE = timedelta(minutes=30)  # for a process that is slower than the others: the first writes checkpoints
-BEGIN, GO_ON, FINISHED = range(3)
-# The name of the argument in the torch that is here; the second is the older one.
+START, RESUME, FINISHED = range(3)  # what the first process announces
+# The name of the argument in the installed torch; the second is the older one.
 SYNC_BUFFERS = next(
     name
     for name in ("forward_sync_buffers", "broadcast_buffers")
@@ -31,29 +31,29 @@ SYNC_BUFFERS = next(
 
 
 class Team:
-    """One process alone: everything is its own, and nobody need be told."""
+    """One process alone."""
 
-    rank, size, here = 0, 1, 1  # `here`: how many of them are on this machine
-    device: torch.device | None = None  # that it must use; None: as the run says
+    rank, size, here = 0, 1, 1  # `here`: the number of processes on this machine
+    device: torch.device | None = None  # that it must use; None: the run's
 
     @property
     def is_first(self) -> bool:
         return self.rank == 0
 
     def part(self, batch: Batch) -> tuple[Batch, bool]:
-        """This process's rows of a batch, and whether there are any; of nothing it gets one row, to go through the motions."""
+        """Return this process's rows of a batch, and True; or, if there are none for it, one row and False."""
         return batch, True
 
     def wrap(self, model: nn.Module) -> nn.Module:
-        """The model with gradients that are the mean over all processes."""
+        """Return the model with gradients that are averaged over all processes."""
         return model
 
     def add(self, *values: float) -> list[float]:
-        """Each value summed over all processes."""
+        """Return each value summed over all processes."""
         return list(values)
 
     def announce(self, code: int, content: bytes = b"") -> None:
-        """The first tells the others how it stands, and what they must know to begin."""
+        """Send the others a code, and what they need to start."""
 
 
 class TorchTeam(Team):
@@ -84,8 +84,8 @@ class TorchTeam(Team):
         if content:
             self._broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8))
 
-    def hear(self) -> tuple[int, bytes]:
-        """What the first announces."""
+    def receive(self) -> tuple[int, bytes]:
+        """Return what the first process announces."""
         code, length = self._broadcast(torch.zeros(2, dtype=torch.int64)).tolist()
         return code, self._broadcast(torch.zeros(length, dtype=torch.uint8)).numpy().tobytes() if length else b""
 
@@ -100,7 +100,7 @@ ALONE = Team()
 
 @contextmanager
 def joined(device: str) -> Iterator[Team]:
-    """The team that torchrun has begun, for as long as the work takes; one process alone outside of it."""
+    """Join the processes that torchrun started. Without torchrun, yield a team of one."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
@@ -108,9 +108,9 @@ def joined(device: str) -> Iterator[Team]:
     if on.type == "cuda":
         on = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(on)
-    with lost_ones():
+    with lost_processes():
         store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
-        # torchrun keeps its store when it begins processes anew: without a prefix they would find the addresses of dead ones.
+        # torchrun keeps its store when it restarts processes: without a prefix they would find the addresses of dead ones.
         store = PrefixStore(f"restart {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         kind = "nccl" if on.type == "cuda" else "gloo"
         distributed.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=PATIENCE)
@@ -121,13 +121,16 @@ def joined(device: str) -> Iterator[Team]:
 
 
 def check(batch_size: int, team: Team) -> None:
+    """Raise a SettingError if a batch has fewer rows than there are processes."""
     if batch_size < team.size:
         raise SettingError(f"a batch of {batch_size} cannot be shared by {team.size} processes; give a larger --batch-size")
 
 
 def default_threads() -> int:
-    """As many as torch takes by itself. torchrun allows each process one, so there it is one for each core that may be used:
-    the same command then is the same run, whether one process makes it or several."""
+    """Return torch's own number of threads. torchrun sets that to 1, so there it is one for each core that may be used.
+
+    The same command is then the same run on one process and on several.
+    """
     if "TORCHELASTIC_RUN_ID" not in os.environ or not hasattr(os, "sched_getaffinity"):
         return torch.get_num_threads()
     cores = set()
@@ -138,8 +141,8 @@ def default_threads() -> int:
 
 
 @contextmanager
-def lost_ones(about: str = "") -> Iterator[None]:
-    """An error of torch.distributed as one of ours: it is raised here when another process has ended."""
+def lost_processes(advice: str = "run the same command to resume") -> Iterator[None]:
+    """Turn the errors that torch.distributed raises when another process has ended into a TeamError."""
     try:
         yield
     except RuntimeError as error:
@@ -148,7 +151,5 @@ def lost_ones(about: str = "") -> Iterator[None]:
         words = r"gloo|nccl|connection|processgroup|timed out|\b\w*store\b(?<!restore)"
         if isinstance(error, distributed.DistError) or re.search(words, str(error).lower()):
             said = " ".join(str(error).split())[:200]
-            raise TeamError(
-                f"another process of this run has ended; {about or 'the same command again goes on'} ({said})"
-            ) from None
+            raise TeamError(f"another process of this run has ended; {advice} ({said})") from None
         raise

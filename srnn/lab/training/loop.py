@@ -1,7 +1,7 @@
-"""The training loop. It names no task and no network: what a run needs is in its `Run`.
+"""The training loop. It names no task and no network: everything a run needs is in its `Run`.
 
-What happens in update k depends on the weights, the optimiser, the seed and k alone. So a checkpoint is those and a position,
-and a run that is killed anywhere and continued ends with the very bits of one that never stopped.
+Update k depends on the weights, the optimizer, the seed and k alone. A checkpoint is therefore those and a position, and a run
+that is killed anywhere and resumed has bit-identical results.
 """
 
 import itertools
@@ -12,8 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime, timezone
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,15 @@ import torch
 from torch import Tensor, nn
 
 from srnn.errors import DivergedError, Interrupted, RecordError, SettingError, TeamError
+from srnn.lab.records import record as records
 from srnn.lab.records import store
-from srnn.lab.records.folder import RunFolder, Tensors, parse_tensors, save_tensors
+from srnn.lab.records.folder import RunFolder, Tensors, save_tensors
+from srnn.lab.records.record import Evaluation, Losses, Record, Score
 from srnn.lab.tasks.task import Batch, Task, mix
-from srnn.lab.training import distributed, optimizers
+from srnn.lab.training import checkpoint, distributed, optimizers, schedule
 from srnn.lab.training import model as models
-from srnn.lab.training.distributed import ALONE, BEGIN, FINISHED, GO_ON, Team, TorchTeam
+from srnn.lab.training.checkpoint import Checkpoint, Position
+from srnn.lab.training.distributed import ALONE, FINISHED, RESUME, START, Team, TorchTeam
 from srnn.lab.training.recipes import from_dict
 from srnn.lab.training.run import LIMITS, Run
 
@@ -35,33 +37,23 @@ WINDOW = 500  # updates over which a loss is averaged to be judged
 EVALUATION_SEQUENCES = 500  # at once
 
 
-@dataclass
-class Position:
-    """Where a run stands, besides its tensors: plain values that go into the checkpoint."""
-
-    step: int = 0
-    examples: int = 0
-    pending: list[float] = field(default_factory=list)  # losses since the last entry of the curve
-    recent: list[float] = field(default_factory=list)  # the last WINDOW losses
-    best: dict[str, Any] | None = None  # the evaluation whose weights are kept
-    evaluations_since_best: int = 0
-    ceiling_reached: bool = False
-    metrics_bytes: int = 0
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    resumed: int = 0
-    commits: list[str] = field(default_factory=list)  # of the sources that worked on it, one after the other
-    processes: list[int] = field(default_factory=list)  # how many at once; with another number sums round otherwise
-    started: str = field(default_factory=lambda: _now())
-
-
 class Watcher:
-    """Is told of a run while it goes on, and changes nothing in it."""
+    """Receives the events of a run. It must not change the run."""
 
-    def begin(self, training: "Training") -> None: ...
-    def update(self, training: "Training") -> None: ...
-    def entry(self, training: "Training", entry: dict[str, Any]) -> None: ...
-    def end(self) -> None: ...
+    def begin(self, training: "Training") -> None:
+        """The run starts or resumes: settings, device, data and backend are good."""
+
+    def update(self, training: "Training") -> None:
+        """An update was made."""
+
+    def entry(self, training: "Training", entry: dict[str, Any]) -> None:
+        """The curve has a new entry."""
+
+    def end(self) -> None:
+        """The run ended, in any way."""
+
+    def already_finished(self, run: Run, folder: Path, record: Record) -> None:
+        """The run was finished before: nothing is trained."""
 
 
 def train(
@@ -72,35 +64,48 @@ def train(
     watchers: Sequence[Watcher] = (),
     team: Team = ALONE,
     into: Path | None = None,
-) -> dict[str, Any]:
-    """Runs, or goes on with what stands in the folder, to the end; returns the record. `checkpoint_every` is in seconds.
+) -> Record:
+    """Train a run to its end, or resume it from the checkpoint in its folder.
 
-    `into` is a file that the record is to go to: whether it can is seen before anything is run. Of a team the first does
-    all that, the others follow it: they leave the folder alone, and return nothing.
+    Args:
+        run: The settings.
+        folder: The run folder. The record of a run that is finished there is returned as it is.
+        checkpoint_every: Seconds between checkpoints.
+        watchers: Receive the events of the run.
+        team: The processes that train the run together. This must be the first; the others call `follow`.
+        into: A file that the caller adds the record to. It is checked before anything is trained.
+
+    Returns:
+        The record of the finished run. Its status is "diverged" if a number is no longer finite.
+
+    Raises:
+        Interrupted: A signal stopped the run. It can be resumed.
+        RecordError: The folder has another run, or a damaged one.
+        StorageError: A file cannot be written, or another process works in the folder.
     """
     distributed.check(run.batch_size, team)
     place = RunFolder(folder)
-    if isinstance(team, TorchTeam) and not team.is_first:
-        return _follow(run, place, team)
-    told = False
+    announced = False
     try:
         if into is not None:
             store.make_room(into)
-        with place.held(), _as_it_was():
+        with place.held(), _torch_unchanged():
             same = _is_same_run(place, run)
             if same and place.record.exists():
-                return store.read(place.record)
+                record = records.load(place.record)
+                for watcher in watchers:
+                    watcher.already_finished(run, folder, record)
+                return record
             content = place.checkpoint.read_bytes() if place.checkpoint.exists() else None
             # Whatever is wrong shows before anything is written.
             training = Training(run, place, checkpoint_every, watchers, team, content)
             if not same:
                 store.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **training.environment})
-            place.forget_end()
-            with distributed.lost_ones():
-                team.announce(
-                    BEGIN if content is None else GO_ON, json.dumps(run.as_dict()).encode() + b"\n" + (content or b"")
-                )
-            told = True
+            place.delete_end()
+            with distributed.lost_processes():
+                settings = json.dumps(run.as_dict()).encode()
+                team.announce(START if content is None else RESUME, settings + b"\n" + (content or b""))
+            announced = True
             try:
                 with asked_to_stop() as asked:
                     return training.to_the_end(asked)
@@ -108,14 +113,31 @@ def train(
                 for watcher in watchers:
                     watcher.end()
     finally:
-        if not told:  # it was finished, or something was wrong, and that is said here
-            with suppress(TeamError), distributed.lost_ones():
+        if not announced:  # the run was finished, or something was wrong, which is reported here
+            with suppress(TeamError), distributed.lost_processes():
                 team.announce(FINISHED)
 
 
+def follow(run: Run, folder: Path, team: TorchTeam) -> None:
+    """Train a run together with the first process of a team, which reads and writes the folder."""
+    distributed.check(run.batch_size, team)
+    with distributed.lost_processes():
+        code, content = team.receive()
+    if code == FINISHED:
+        return
+    plain, _, state = content.partition(b"\n")
+    settings = json.loads(plain)
+    run = replace(run, threads=settings["threads"])  # a default that depends on the machine
+    if run.as_dict() != settings:
+        raise SettingError("the processes of a run must have the same settings; those of the first process are different")
+    training = Training(run, RunFolder(folder), math.inf, (), team, state if code == RESUME else None)
+    with asked_to_stop() as asked:
+        training.to_the_end(asked)
+
+
 @contextmanager
-def _as_it_was() -> Iterator[None]:
-    """Leaves torch's number of threads and its generator as they were."""
+def _torch_unchanged() -> Iterator[None]:
+    """Restore torch's number of threads and its random generator."""
     threads = torch.get_num_threads()
     try:
         with torch.random.fork_rng(devices=[]):
@@ -124,24 +146,8 @@ def _as_it_was() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _follow(run: Run, place: RunFolder, team: TorchTeam) -> dict[str, Any]:
-    """The part of a process that is not the first."""
-    with distributed.lost_ones():
-        code, content = team.hear()
-    if code != FINISHED:
-        plain, _, checkpoint = content.partition(b"\n")
-        theirs = json.loads(plain)
-        run = replace(run, threads=theirs["threads"])  # a default that hangs on the machine
-        if run.as_dict() != theirs:
-            raise SettingError("the processes of a run must be given the same settings; the first has others than this one")
-        training = Training(run, place, math.inf, (), team, checkpoint if code == GO_ON else None)
-        with asked_to_stop() as asked:
-            training.to_the_end(asked)
-    return {}
-
-
 def _is_same_run(place: RunFolder, run: Run) -> bool:
-    """Whether run.json is of this very run; False for a new folder and for another end; an error for other settings."""
+    """Return whether run.json has exactly this run: False for a new folder or other limits, an error for other settings."""
     if not place.run.exists():
         return False
     theirs, ours = read_run(place.path).as_dict(), run.as_dict()
@@ -155,10 +161,10 @@ def _is_same_run(place: RunFolder, run: Run) -> bool:
 
 
 def read_run(path: Path) -> Run:
-    """The run whose folder this is."""
+    """Return the run whose folder this is."""
     place = RunFolder(path)
     if not place.run.exists():
-        raise RecordError(f"{path} is not a run folder: it has no run.json; `srnn runs` lists those there are")
+        raise RecordError(f"{path} is not a run folder: it has no run.json; `srnn runs` lists run folders")
     try:
         return from_dict(store.read(place.run).get("run", {}))
     except (RecordError, SettingError) as error:
@@ -166,7 +172,7 @@ def read_run(path: Path) -> Run:
 
 
 class Training:
-    """A model, its optimiser and its position, from one update to the next."""
+    """A run in progress: a model, its optimizers and a position."""
 
     def __init__(
         self,
@@ -175,9 +181,18 @@ class Training:
         checkpoint_every: float,
         watchers: Sequence[Watcher],
         team: Team = ALONE,
-        checkpoint: bytes | None = None,
+        content: bytes | None = None,
     ) -> None:
-        """`checkpoint` is the content of such a file, to go on from."""
+        """Build everything that the first update needs.
+
+        Args:
+            run: The settings.
+            place: The run folder. Nothing is written to it here, but a curve that is longer than the checkpoint says is cut.
+            checkpoint_every: Seconds between checkpoints.
+            watchers: Receive the events of the run.
+            team: The processes that train the run together.
+            content: The content of a checkpoint to resume from.
+        """
         torch.set_num_threads(max(1, run.threads // team.here))
         self.team = team
         self.run, self.place, self.checkpoint_every, self.watchers = run, place, checkpoint_every, watchers
@@ -188,35 +203,42 @@ class Training:
         self.optimizers = optimizers.make(self.model.parameters(), groups, run.optimizer, run.lr, run.weight_decay, run.alpha)
         self.clipped = optimizers.clipped(self.model.parameters(), groups)
         self.updates_per_epoch = self.task.updates_per_epoch(run.batch_size)
-        self.last_step = _last_step(run, self.updates_per_epoch)
+        self.last_step = schedule.last_step(run, self.updates_per_epoch)
         self.entry_every = run.eval_every or self.updates_per_epoch or 100
         self.position, self.best_weights = Position(), Tensors()
         kept = self.model.state_dict().keys()
         self.buffers = {name: buffer for name, buffer in self.model.named_buffers() if name in kept}
-        self.buffers_before = Tensors()  # as they were before a forward pass whose update is not yet made
+        self.buffers_before = Tensors()  # before a forward pass whose update is not made yet
         self.last_evaluation: dict[str, Any] | None = None
         self.environment = store.environment() | {"data": self.task.data_digest}
-        if checkpoint is not None:
-            self._restore(checkpoint)
+        if content is not None:
+            self._restore(Checkpoint.parse(content, place.checkpoint))
+        if self.last_step is not None and self.position.step > self.last_step:
+            raise RecordError(f"{place.path} is at update {self.position.step}, so it cannot end at update {self.last_step}")
         if team.is_first and place.metrics.exists():
             place.cut_metrics(self.position.metrics_bytes)
-        if self.last_step is not None and self.position.step > self.last_step:
-            raise RecordError(f"{place.path} is at update {self.position.step}; it cannot end at {self.last_step}, behind that")
         if (commit := self.environment["commit"]["id"]) not in self.position.commits[-1:]:
             self.position.commits.append(commit)
         if team.size not in self.position.processes[-1:]:
             self.position.processes.append(team.size)
-        self._clock, self._cpu_clock = time.monotonic(), time.process_time()
+        self._clock, self._cpu_clock, self._saved = time.monotonic(), time.process_time(), time.monotonic()
         self.used = list(self._clocks())  # by the first process: all must end at the same update
 
-    def to_the_end(self, asked: Callable[[], str | None]) -> dict[str, Any]:
-        """Updates until a limit is reached, a signal asks to stop, or a number is no longer finite."""
-        self._tell("begin")
-        guarded = distributed.lost_ones("the same command again goes on from the last checkpoint")
+    def to_the_end(self, asked: Callable[[], str | None]) -> Record:
+        """Make updates until a limit is reached, a signal asks to stop, or a number is no longer finite."""
+        self._emit("begin")
+        guarded = distributed.lost_processes("run the same command to resume from the last checkpoint")
         with guarded if self.team.size > 1 else nullcontext():
             self.wrapped = self.team.wrap(self.model)
             try:
-                ended_by = self._work(asked)
+                while (ended_by := self._ending()) is None:
+                    self.make_update(lambda loss: self._before_update(loss, asked()))
+                    if self.position.step % self.entry_every == 0:
+                        self._add_entry()
+                    self._tick()
+                    if self.team.size == 1:
+                        self.used = list(self._clocks())
+                    self._emit("update")
                 if not all(parameter.isfinite().all() for parameter in self.model.parameters()):
                     raise DivergedError("weights that are not finite")
                 self._save()
@@ -224,47 +246,40 @@ class Training:
             except DivergedError as error:
                 return self._finish("diverged", str(error))
 
-    def _work(self, asked: Callable[[], str | None]) -> str:
-        """The updates; returns the limit that ended them."""
-        saved = time.monotonic()
-        while (ended_by := self._ending()) is None:
-            loss, size = self._forward()
-            stop = asked()
-            clocks = self._clocks() if self.team.is_first else (0.0, 0.0)
-            value, stops, *self.used = self.team.add(loss.item(), float(stop is not None), *clocks)
-            if not math.isfinite(value):
-                raise DivergedError("a loss that is not finite")
-            if stops or time.monotonic() - saved >= self.checkpoint_every:  # of weights that have just given a finite loss
-                self._save()
-                saved = time.monotonic()
-            if stops:
-                stop = stop or "a signal to another process"
-                way = f"the same command again goes on, or: {self._command()}"
-                interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
-                interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
-                raise interrupted
-            self._update(loss, value, size)
-            if self.position.step % self.entry_every == 0:
-                self._add_entry()
-            self._tick()
-            if self.team.size == 1:
-                self.used = list(self._clocks())
-            self._tell("update")
-        return ended_by
+    def make_update(self, before: Callable[[float], float] = float) -> None:
+        """Make one training step: batch, loss, gradients, optimizers.
+
+        Args:
+            before: Receives the loss before any weight changes, and returns that of all processes.
+        """
+        loss, size = self._forward()
+        self._update(loss, before(loss.item()), size)
+
+    def _before_update(self, loss: float, stop: str | None) -> float:
+        """Return the loss of all processes. Write a checkpoint if it is time: these weights have just given a finite loss."""
+        clocks = self._clocks() if self.team.is_first else (0.0, 0.0)
+        value, stops, *self.used = self.team.add(loss, float(stop is not None), *clocks)
+        if not math.isfinite(value):
+            raise DivergedError("a loss that is not finite")
+        if stops or time.monotonic() - self._saved >= self.checkpoint_every:
+            self._save()
+            self._saved = time.monotonic()
+        if stops:
+            stop = stop or "a signal to another process"
+            way = f"run the same command to resume, or: {self._command()}"
+            interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
+            interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
+            raise interrupted
+        return value
 
     def _command(self) -> str:
-        """What a user types to go on with this run."""
+        """Return the command that resumes this run."""
         parts = (self.run.as_dict()[name] for name in ("task", "network"))
         trusted = [word for part in parts if "path" in part for word in ("--trust", part["path"])]
         return shlex.join(["srnn", "train", "--resume", str(self.place.path), *trusted])
 
-    def make_update(self) -> None:
-        """The next update by itself, without what is around it in `to_the_end`."""
-        loss, size = self._forward()
-        self._update(loss, loss.item(), size)
-
     def _forward(self) -> tuple[Tensor, int]:
-        """This process's part of the loss of the next update, and how many sequences the whole is of."""
+        """Return this process's part of the loss of the next update, and the number of sequences of the whole batch."""
         run, step, rank = self.run, self.position.step, self.team.rank
         torch.manual_seed(mix(run.seed, step, 1, *([rank] if rank else [])))  # for dropout; data are drawn from (seed, step)
         whole = self.task.batch(step, run.batch_size, run.seed)
@@ -278,11 +293,11 @@ class Training:
         return loss, len(whole.input)
 
     def _update(self, loss: Tensor, value: float, size: int) -> None:
-        """One step of the optimizers, and what the network does besides. `value` is the loss of all processes."""
+        """Make one step of the optimizers, and what the network does after it. `value` is the loss of all processes."""
         run, position, rnn = self.run, self.position, self.model.rnn
         self.model.zero_grad()
         penalty = run.network.penalty(rnn)
-        if self.team.size > 1:  # what comes back is the mean over processes, where the sum is wanted
+        if self.team.size > 1:  # gradients are averaged over processes, but their sum is needed
             loss = loss * self.team.size
         (loss if penalty is None else loss + penalty).backward()
         if run.clip_value is not None:
@@ -291,7 +306,7 @@ class Training:
             nn.utils.clip_grad_norm_(self.clipped, run.clip)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate(run, group["peak_lr"], position.step, self.last_step)
+                group["lr"] = schedule.learning_rate(run, group["peak_lr"], position.step, self.last_step)
             optimizer.step()
         position.step += 1
         self.buffers_before = Tensors()
@@ -303,7 +318,7 @@ class Training:
         position.recent = [*position.recent[-WINDOW + 1 :], value]
 
     def _ending(self) -> str | None:
-        """The limit that is reached."""
+        """Return the limit that is reached, or None."""
         run, position = self.run, self.position
         if position.step == self.last_step:
             return "steps" if position.step == run.steps else "epochs"
@@ -324,10 +339,10 @@ class Training:
         self.position.pending = []
         if self.team.is_first:
             self.place.append_metrics(entry)
-        self._tell("entry", entry)
+        self._emit("entry", entry)
 
     def _entry(self, evaluate: bool = True) -> dict[str, Any]:
-        """A point of the curve: the losses since the last one, and an evaluation where the task has data for it."""
+        """Return an entry of the curve: the losses since the last one, and an evaluation if the task has data for it."""
         entry: dict[str, Any] = {"step": self.position.step, "losses": self.position.pending}
         if evaluate and (split := self.task.selects or self.task.reports) is not None:
             entry["evaluation"] = self._evaluate_and_keep(split)
@@ -335,7 +350,7 @@ class Training:
         return entry | {"seconds": round(self.position.seconds, 3), "cpu_seconds": round(self.position.cpu_seconds, 3)}
 
     def _evaluate_and_keep(self, split: str) -> dict[str, Any]:
-        """An evaluation; the weights are kept when it is the best yet, by the split that selects."""
+        """Evaluate, and keep the weights if this is the best evaluation so far on the split that selects."""
         position, found = self.position, self._evaluate(split)
         found["step"] = position.step
         self.last_evaluation = found
@@ -362,74 +377,59 @@ class Training:
         return (new["score"] > old["score"]) is self.task.higher_is_better and new["score"] != old["score"]
 
     def _save(self) -> None:
-        """Writes a checkpoint, in the place of the one before."""
+        """Write a checkpoint."""
         if not self.team.is_first:
             return
         self._tick()
         self.position.metrics_bytes = self.place.metrics_length()
-        # A forward pass that is to be made again must not count twice, as it would in the running means of a batch norm.
-        tensors = {f"model.{name}": self.buffers_before.get(name, t) for name, t in self.model.state_dict().items()}
-        tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
-        tensors |= {
-            f"optimizer.{k}.{number}.{name}": value
-            for k, optimizer in enumerate(self.optimizers)
-            for number, values in optimizer.state_dict()["state"].items()
-            for name, value in values.items()
-            if isinstance(value, Tensor)
-        }
-        written = self.place.metrics_digest(self.position.metrics_bytes)
-        state = {"run": self.run.as_dict(), "position": asdict(self.position), "on": self._ground(), "metrics": written}
-        save_tensors(self.place.checkpoint, tensors, state)
+        Checkpoint(
+            run=self.run.as_dict(),
+            position=self.position,
+            on=self._ground(),
+            metrics=self.place.metrics_digest(self.position.metrics_bytes),
+            # A forward pass that is repeated must not count twice, as it would in the running means of a batch norm.
+            model={name: self.buffers_before.get(name, tensor) for name, tensor in self.model.state_dict().items()},
+            best=self.best_weights,
+            optimizers=[checkpoint.optimizer_state(optimizer) for optimizer in self.optimizers],
+        ).save(self.place.checkpoint)
 
     def _ground(self) -> dict[str, Any]:
-        """What numbers hang on besides the settings, and what must not change on the way."""
+        """Return what the numbers depend on besides the settings. It must be the same when the run resumes."""
         return {name: self.environment[name] for name in ("backend", "data")}
 
-    def _restore(self, checkpoint: bytes) -> None:
-        """Everything as it was when the checkpoint was written."""
-        tensors, state = parse_tensors(checkpoint, self.place.checkpoint)
-        try:
-            theirs, ours = from_dict(state["run"]).as_dict(), self.run.as_dict()
-            if any(theirs[name] != ours[name] for name in ours.keys() - set(LIMITS)):
-                raise RecordError(f"{self.place.checkpoint} is of a run with other settings than run.json beside it")
-            for name, value in self._ground().items():
-                if state["on"][name] != value:
-                    raise RecordError(f"{self.place.path} was begun with {name} {state['on'][name]}; here it is {value}")
-            self.position = Position(**state["position"])
-            if self.team.is_first and state["metrics"] != self.place.metrics_digest(self.position.metrics_bytes):
-                raise RecordError(f"{self.place.metrics} is altered, or has lost its end: it does not fit the checkpoint")
-            self.model.load_state_dict(_under("model", tensors))
-            self.best_weights = {name: tensor.to(self.device) for name, tensor in _under("best", tensors).items()}
-            for k, optimizer in enumerate(self.optimizers):
-                values: dict[int, Tensors] = {}
-                for key, tensor in _under(f"optimizer.{k}", tensors).items():
-                    number, name = key.split(".", 1)
-                    values.setdefault(int(number), {})[name] = tensor
-                optimizer.load_state_dict({"state": values, "param_groups": optimizer.state_dict()["param_groups"]})
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            if isinstance(error, RecordError):
-                raise
-            said = " ".join(str(error).split())
-            raise RecordError(f"{self.place.checkpoint} does not fit this version of srnn: {said}") from None
+    def _restore(self, saved: Checkpoint) -> None:
+        """Continue from a checkpoint."""
+        path, ours = self.place.checkpoint, self.run.as_dict()
+        theirs = from_dict(saved.run).as_dict()
+        if any(theirs[name] != ours[name] for name in ours.keys() - set(LIMITS)):
+            raise RecordError(f"{path} is of a run with other settings than run.json next to it")
+        for name, value in self._ground().items():
+            if saved.on.get(name) != value:
+                raise RecordError(f"{self.place.path} was started with {name} {saved.on.get(name)}; here it is {value}")
+        if self.team.is_first and saved.metrics != self.place.metrics_digest(saved.position.metrics_bytes):
+            raise RecordError(f"{self.place.metrics} is altered, or has lost its end: it does not match the checkpoint")
+        saved.load_into(self.model, self.optimizers, path)
+        self.position = saved.position
         self.position.resumed += 1
+        self.best_weights = {name: tensor.to(self.device) for name, tensor in saved.best.items()}
 
     def _tick(self) -> None:
         clock, cpu_clock = time.monotonic(), time.process_time()
-        self.position.seconds += max(0.0, clock - self._clock)  # a clock may be set back
+        self.position.seconds += max(0.0, clock - self._clock)  # the clock may be set back
         self.position.cpu_seconds += max(0.0, cpu_clock - self._cpu_clock) * self.team.size  # all of them are as busy
         self._clock, self._cpu_clock = clock, cpu_clock
 
     def _clocks(self) -> tuple[float, float]:
         return self.position.seconds, self.position.cpu_seconds
 
-    def _tell(self, what: str, *about: Any) -> None:
+    def _emit(self, event: str, *about: Any) -> None:
         for watcher in self.watchers:
-            getattr(watcher, what)(self, *about)
+            getattr(watcher, event)(self, *about)
 
-    def _finish(self, status: str, ended_by: str) -> dict[str, Any]:
-        """Evaluates what is to be reported, with the weights that were kept, and writes model and record.
+    def _finish(self, status: str, ended_by: str) -> Record:
+        """Evaluate the weights that were kept, and write model and record.
 
-        The checkpoint is not touched: from there the run can go on, should it be given another end.
+        The checkpoint is not changed, so that the run can be extended.
         """
         task, position, first = self.task, self.position, self.team.is_first
         entries = self.place.read_metrics() if first else []
@@ -442,60 +442,62 @@ class Training:
             except DivergedError:
                 if status == "finished":
                     raise
-            # A score that is not finite may be what ended it: the weights are kept all the same.
+            # A score that is not finite may have ended the run: the weights are kept all the same.
             if first:
-                save_tensors(self.place.model, dict(self.model.state_dict()), {"run": self.run.as_dict(), "result": result})
-        if not first:
-            return {}
-        record = {
-            "kind": "run",
-            "id": self.run.id,
-            "run": self.run.as_dict(),
-            "parameters": self.model.count_parameters(),
-            "status": status,
-            "ended_by": ended_by,
-            "updates": position.step,
-            "examples": position.examples,
-            "epochs": position.step / self.updates_per_epoch if self.updates_per_epoch else None,
-            "result": result,
-            "selection": position.best,
-            "training": _judge([loss for entry in entries for loss in entry["losses"]]),
-            "guesser": task.chance,
-            "ceiling": task.ceiling,
-            "lines": getattr(task, "lines", None),
-            "settings_tried": task.settings_tried.get(self.run.recipe),
-            "curve": curve(entries),
-            "seconds": round(position.seconds, 3),
-            "cpu_seconds": round(position.cpu_seconds, 3),
-            "resumed": position.resumed,
-            "commits": position.commits,
-            "processes": position.processes,
-            "started": position.started,
-            "finished": _now(),
-            **self.environment,
-        }
-        store.write(self.place.record, record)
+                state = {"run": self.run.as_dict(), "result": result and vars(result)}
+                save_tensors(self.place.model, dict(self.model.state_dict()), state)
+        record = Record(
+            id=self.run.id,
+            run=self.run.as_dict(),
+            parameters=self.model.count_parameters(),
+            status=status,
+            ended_by=ended_by,
+            updates=position.step,
+            examples=position.examples,
+            epochs=position.step / self.updates_per_epoch if self.updates_per_epoch else None,
+            result=result,
+            selection=Evaluation(**position.best) if position.best else None,
+            training=_means([loss for entry in entries for loss in entry["losses"]]),
+            chance=task.chance,
+            ceiling=task.ceiling,
+            lines=getattr(task, "lines", None),
+            settings_tried=task.settings_tried.get(self.run.recipe),
+            reports=task.reports,
+            higher_is_better=task.higher_is_better,
+            curve=curve(entries),
+            seconds=round(position.seconds, 3),
+            cpu_seconds=round(position.cpu_seconds, 3),
+            resumed=position.resumed,
+            commits=position.commits,
+            processes=position.processes,
+            started=position.started,
+            finished=checkpoint.now(),
+            environment=self.environment,
+        )
+        if first:
+            store.write(self.place.record, record.to_json())
         return record
 
-    def _report(self) -> dict[str, Any] | None:
-        """The score on the split that the task reports, with the best weights where there are such."""
+    def _report(self) -> Score | None:
+        """Return the score on the split that the task reports, with the best weights if any were kept."""
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
         if (split := self.task.reports) is None:
             return None
         found = self._evaluate(split)
         at = self.position.best["step"] if self.position.best else self.position.step
-        return {"split": split, "metric": self.task.metric, "value": found["score"], "loss": found["loss"], "at": at}
+        return Score(split, self.task.metric, found["score"], found["loss"], at)
 
 
 def make_model(run: Run) -> models.Model:
+    """Return the model of a run with its first weights."""
     how = {name: getattr(run, name) for name in ("embed", "readout", "norm", "dropout")}
     return models.make(run.task, run.network, run.seed, **how)
 
 
 @torch.no_grad()
 def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch], team: Team = ALONE) -> dict[str, Any]:
-    """Loss and score: means over all answers. Of a team each takes some of the batches."""
+    """Return loss and score, as means over all answers. The processes of a team share the batches."""
     model.eval()
     device = next(model.parameters()).device
     loss = score = weight = 0.0
@@ -509,19 +511,8 @@ def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch], team: Team 
     return {"loss": loss / weight, "score": score / weight}
 
 
-def learning_rate(run: Run, peak: float, step: int, last_step: int | None) -> float:
-    """The rate of the update with this number: linear warm-up, then constant, half a cosine down to 0, or tenths."""
-    if step < run.warmup:
-        return peak * (step + 1) / run.warmup
-    if run.schedule == "staircase":
-        return peak * 0.1 ** (step // run.decay_every)
-    if run.schedule == "constant" or last_step is None:
-        return peak
-    return peak / 2 * (1 + math.cos(math.pi * (step - run.warmup) / max(1, last_step - run.warmup)))
-
-
 def curve(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """The entries as columns: mean losses, evaluations, times."""
+    """Return the entries as columns: mean losses, evaluations, times."""
     columns: dict[str, list[Any]] = {
         "step": [entry["step"] for entry in entries],
         "loss": [_short(sum(entry["losses"]) / len(entry["losses"])) for entry in entries],
@@ -535,10 +526,10 @@ def curve(entries: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return columns
 
 
-def _judge(losses: list[float]) -> dict[str, Any] | None:
-    """The mean loss of the last WINDOW updates, and the lowest such mean of any WINDOW consecutive ones.
+def _means(losses: list[float]) -> Losses | None:
+    """Return the mean loss of the last WINDOW updates, and the lowest such mean of any WINDOW consecutive updates.
 
-    Of a run with fewer updates, of a third of them: the first losses of some networks are a million times what comes soon.
+    The window of a shorter run is a third of it: the first losses of some networks are a million times the later ones.
     """
     if not losses:
         return None
@@ -546,15 +537,7 @@ def _judge(losses: list[float]) -> dict[str, Any] | None:
     sums = numpy.cumsum(numpy.concatenate([[0.0], losses]))
     means = (sums[window:] - sums[:-window]) / window
     lowest = int(means.argmin())
-    return {"window": window, "final": float(means[-1]), "lowest": float(means[lowest]), "lowest_at": lowest + window}
-
-
-def _last_step(run: Run, updates_per_epoch: int | None) -> int | None:
-    ends = [run.steps] if run.steps is not None else []
-    if run.epochs is not None:
-        assert updates_per_epoch is not None
-        ends.append(run.epochs * updates_per_epoch)
-    return min(ends, default=None)
+    return Losses(window, final=float(means[-1]), lowest=float(means[lowest]), lowest_at=lowest + window)
 
 
 def _device(name: str) -> torch.device:
@@ -569,26 +552,18 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _under(prefix: str, tensors: Tensors) -> Tensors:
-    return {name.removeprefix(f"{prefix}."): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}.")}
-
-
 def _short(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
 @contextmanager
 def asked_to_stop() -> Iterator[Callable[[], str | None]]:
-    """Ctrl-C and SIGTERM become a request that is met after the update; a second Ctrl-C stops at once."""
+    """Turn Ctrl-C and SIGTERM into a request to stop after the update. A second Ctrl-C stops at once."""
     asked: list[str] = []
 
     def note(number: int, frame: Any) -> None:
         asked.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
-        if number == signal.SIGINT:  # of SIGTERM there can be two at once: one to the group, one from the process that began us
+        if number == signal.SIGINT:  # SIGTERM can come twice: to the group, and from the parent process
             signal.signal(number, before[number])
 
     before = {number: signal.getsignal(number) for number in (int(signal.SIGINT), int(signal.SIGTERM))}

@@ -1,4 +1,4 @@
-"""A model for a task: embedding, recurrent layer, read-out."""
+"""The model of a run: embedding, recurrent layer, read-out."""
 
 from itertools import pairwise
 from typing import Any
@@ -11,12 +11,15 @@ from srnn.lab.tasks.task import Batch, Task
 
 
 class Model(nn.Module):
-    """The whole: inputs of a task's batch to its outputs, [N, T, O] or, for an answer after the last step, [N, O].
+    """Maps a batch to outputs [N, T, O], or [N, O] for tasks with one answer after the last step.
 
-    embed       whether symbols go through a learned embedding, or are given as one-hot vectors
-    readout     widths of the hidden layers of the read-out, with ReLU; () is affine
-    norm        whether a layer norm comes before it
-    dropout     probability, before the read-out and after each of its hidden layers
+    Args:
+        task: Its sizes are used.
+        network: Makes the recurrent layer.
+        embed: Whether symbols have a learned embedding; otherwise they are one-hot vectors.
+        readout: Widths of the hidden layers of the read-out, with ReLU; () for an affine read-out.
+        norm: Whether a layer norm comes before the read-out.
+        dropout: Probability, before the read-out and after each of its hidden layers.
     """
 
     alphabet: Tensor | None
@@ -45,21 +48,22 @@ class Model(nn.Module):
 
     @property
     def symbols(self) -> Tensor | None:
-        """What each symbol is to the layer, [V, C]; None where inputs are real."""
+        """The input of the layer for each symbol, [V, C]; None for real inputs."""
         return self.alphabet if self.embedding is None else self.embedding.weight
 
     def states(self, x: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """The layer's output at all steps, and its last state, from inputs or symbols as a batch holds them."""
+        """Return the layer's output at all steps and its last state, for inputs or symbols as in a batch."""
         if self.takes_symbols:  # b once per symbol, not once per step
             return self.rnn(x, state, alphabet=self.symbols)
         return self.rnn(x if self.symbols is None else nn.functional.embedding(x.long(), self.symbols), state)
 
     def count_parameters(self) -> int:
+        """Return the number of parameters."""
         return sum(parameter.numel() for parameter in self.parameters())
 
 
 def _last(states: Tensor, lengths: Tensor) -> Tensor:
-    """Of states [N, T, H] those after each row's last step, [N, H]; zeros, as a state begins, after none."""
+    """Return the states after each row's last step, [N, H], of states [N, T, H]; zeros for rows without steps."""
     found = states[torch.arange(len(states)), lengths.long() - 1]
     return torch.where(lengths[:, None] > 0, found, 0)
 
@@ -74,7 +78,7 @@ def _readout(widths: tuple[int, ...], norm: bool, dropout: float) -> nn.Sequenti
 
 
 def make(task: Task, network: Network, seed: int, **readout: Any) -> Model:
-    """The model with weights drawn from the seed; torch's generator is left as it was."""
+    """Return the model with weights drawn from the seed. torch's random generator is not changed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Model(task, network, **readout)

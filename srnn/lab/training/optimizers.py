@@ -1,4 +1,4 @@
-"""From a model and its network's groups to optimizers: one for each kind that is asked for, most often one alone."""
+"""The optimizers of a run: one for each kind that the network's parameter groups ask for, usually just one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from srnn.lab.networks.network import OPTIMIZERS, Group
 
 
 def clipped(parameters: Iterable[nn.Parameter], groups: Iterable[Group]) -> list[nn.Parameter]:
-    """Those whose gradients are clipped: all but what a group keeps apart."""
+    """Return the parameters whose gradients are clipped: all except those of groups that exclude it."""
     apart = {id(parameter) for group in groups if not group.is_clipped for parameter in group.parameters}
     return [parameter for parameter in parameters if id(parameter) not in apart]
 
@@ -19,7 +19,19 @@ def clipped(parameters: Iterable[nn.Parameter], groups: Iterable[Group]) -> list
 def make(
     parameters: Iterable[nn.Parameter], groups: Iterable[Group], name: str, lr: float, weight_decay: float, alpha: float
 ) -> list[torch.optim.Optimizer]:
-    """Optimizers for all parameters; every group of theirs has its full learning rate as "peak_lr"."""
+    """Return optimizers for all parameters.
+
+    Args:
+        parameters: Of the whole model.
+        groups: Parameters that the network trains in its own way.
+        name: The optimizer of the other parameters.
+        lr: Their learning rate; a group's `rate` is relative to it.
+        weight_decay: Of groups that have none of their own.
+        alpha: The decay of rmsprop's mean square.
+
+    Returns:
+        One optimizer for each kind. Every parameter group in it has its full learning rate as "peak_lr".
+    """
     groups = list(groups)
     special = {id(parameter) for group in groups for parameter in group.parameters}
     rest = Group([parameter for parameter in parameters if id(parameter) not in special])

@@ -1,4 +1,4 @@
-"""What a person sees of a run while it trains: a progress bar on a terminal, a plain line now and then elsewhere."""
+"""What a run prints while it trains: a heading, then a progress bar on a terminal or a plain line every few seconds."""
 
 import time
 from collections.abc import Mapping
@@ -11,18 +11,20 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from srnn.diagnosis import diagnose
 from srnn.errors import SettingError, StorageError
 from srnn.lab.records import store
+from srnn.lab.records.record import Record
 from srnn.lab.tasks.task import Batch
 from srnn.lab.training.loop import Training, Watcher
+from srnn.lab.training.run import LIMITS, Run
 
 SHOWN = 100  # updates whose mean loss is shown
 EVERY = 10.0  # seconds between plain lines
-LEAST = 100  # updates before a run is judged: sooner, most runs are at chance level
+LEAST = 100  # updates before a run is judged: before that, most runs are at chance level
 STALLED = 0.9  # times the error at chance level; a run with more than that has learned nothing
 EXAMINED = 20_000_000  # numbers in the states of the sequences that a diagnosis looks at
 
 
 def describe(run: Mapping[str, Any]) -> str:
-    """A line about a run's settings, such as: copy (length 200) with srnn (hidden_size 128, mlp 8), seed 1234, recipe paper."""
+    """Return a line such as: copy (length 200) with srnn (hidden_size 128, mlp 8), seed 1234, recipe paper."""
     parts = []
     for thing in (run["task"], run["network"]):
         settings = [f"{name} {plain(value)}" for name, value in thing.items() if name not in ("name", "path", "sha256")]
@@ -31,26 +33,56 @@ def describe(run: Mapping[str, Any]) -> str:
 
 
 def number(value: float) -> str:
-    """Four digits or so, however small."""
+    """Return a number with about four digits, however small."""
     return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
 
 
 def plain(value: Any) -> str:
+    """Return a setting as text: 8,8 for a list of widths."""
     return ",".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
 
 
+class Heading(Watcher):
+    """Prints what is trained and where, once it is certain that training can start; or that the run is already finished."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def begin(self, training: Training) -> None:
+        processes = f", {training.team.size} processes" if training.team.size > 1 else ""
+        step = training.position.step
+        _print(self.console, describe(training.run.as_dict()))
+        _print(self.console, f"run folder: {training.place.path}{processes}" + (f", resumes at update {step}" if step else ""))
+
+    def already_finished(self, run: Run, folder: Path, record: Record) -> None:
+        _print(self.console, describe(record.run))
+        _print(self.console, f"already finished: {folder}; {extension(run, folder, record)}")
+
+
+def extension(run: Run, folder: Path, record: Record) -> str:
+    """Return how to extend a finished run, or why that is not possible."""
+    if record.diverged:
+        return "it diverged, so it cannot be extended"
+    if record.ended_by not in LIMITS:
+        return f"it ended by {record.ended_by}, so it cannot be extended"
+    if run.schedule == "cosine" and record.ended_by in ("steps", "epochs"):
+        return "its learning rate has decayed to 0, so it cannot be extended; give another --out to start a new run"
+    option = f"--{record.ended_by.replace('_', '-')}"
+    return f"to extend it: srnn train --resume {folder} {option} N, with N above {getattr(run, record.ended_by)}"
+
+
 class Status:
-    """The words about a run that both displays share."""
+    """What both displays show of a run."""
 
     def __init__(self, training: Training) -> None:
-        self.began, self.first = time.monotonic(), training.position.step
+        self.started, self.first = time.monotonic(), training.position.step
 
     def speed(self, training: Training) -> float:
-        """Updates a second since this process began."""
-        return (training.position.step - self.first) / max(1e-9, time.monotonic() - self.began)
+        """Return the updates per second since this process started."""
+        return (training.position.step - self.first) / max(1e-9, time.monotonic() - self.started)
 
     def left(self, training: Training) -> float | None:
-        """Seconds to the nearest end that can be foreseen."""
+        """Return the seconds to the nearest limit, or None if that is not known."""
         run, position, speed = training.run, training.position, self.speed(training)
         ends = [(training.last_step - position.step) / speed] if training.last_step and speed else []
         ends += [60 * run.minutes - position.seconds] if run.minutes is not None else []
@@ -58,26 +90,26 @@ class Status:
         return max(0.0, min(ends)) if ends else None
 
     def line(self, training: Training) -> str:
-        """Loss, the last evaluation beside the guesser's line, the epoch."""
+        """Return the loss, the last evaluation, the chance level and the epoch."""
         task, position = training.task, training.position
         recent = position.recent[-SHOWN:]
         parts = [f"loss {number(sum(recent) / len(recent))}"] if recent else []
         if (found := training.last_evaluation) is not None:
             parts.append(f"{found['split']} {task.metric} {number(found['score'])}")
-        parts.append(f"guesser {number(task.chance)}")
+        parts.append(f"chance {number(task.chance)}")
         if training.updates_per_epoch:
             parts.append(f"epoch {position.step / training.updates_per_epoch:.1f}")
         return "  ".join(parts)
 
 
 class Board(Watcher):
-    """Writes the curve for TensorBoard."""
+    """Writes the curve to TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            raise SettingError("--tensorboard needs the package of that name: pip install 'srnn[tensorboard]'") from None
+            raise SettingError("--tensorboard needs the package tensorboard: pip install 'srnn[tensorboard]'") from None
         self.folder, self.make = folder, SummaryWriter
         self.writer: Any = None
 
@@ -101,7 +133,7 @@ class Board(Watcher):
 
 
 class Lines(Watcher):
-    """A plain line every few seconds, for a file or a pipe."""
+    """Prints a plain line every few seconds, for a file or a pipe."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -116,11 +148,11 @@ class Lines(Watcher):
         speed, seconds = self.status.speed(training), self.status.left(training)
         left = f"  {_duration(seconds)} left" if seconds is not None else ""
         text = f"update {step}/{total or '?'}  {self.status.line(training)}  {speed:.1f} updates/s{left}"
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        _print(self.console, text)
 
 
 class Bar(Watcher):
-    """A progress bar, for a terminal."""
+    """Shows a progress bar, for a terminal."""
 
     def __init__(self, console: Console) -> None:
         columns = (BarColumn(bar_width=20), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[status]}"))
@@ -134,7 +166,7 @@ class Bar(Watcher):
     def update(self, training: Training) -> None:
         step, total, minutes = training.position.step, training.last_step, training.run.minutes
         done: dict[str, Any] = {"completed": step}
-        if total is None and minutes is not None:  # then time is what there is to use up
+        if total is None and minutes is not None:  # the clock ends the run
             done = {"total": 60 * minutes, "completed": training.position.seconds}
         count, seconds = f"{step}/{total or '?'} at {self.status.speed(training):.0f}/s", self.status.left(training)
         left = f"{_duration(seconds)} left" if seconds is not None else ""
@@ -147,9 +179,9 @@ class Bar(Watcher):
 class Examiner(Watcher):
     """Prints a diagnosis of the network's SRNN layers, once, if the run is at chance level after a tenth of its updates.
 
-    Judged is the mean loss of the later half of these updates, where data never repeat and the loss is the score, or the next
-    evaluation, where the score is an accuracy. Other tasks are skipped: their baselines are not chance, and may be hard to
-    beat. So are runs that time will end, whose number of updates is not known.
+    If data never repeat and the loss is the score, the mean loss of the later half of these updates is judged. If the score is
+    an accuracy, the next evaluation is judged. Other tasks are skipped: their baselines are not chance, and may be hard to
+    beat. Runs that the clock ends are skipped too, because their number of updates is not known.
     """
 
     def __init__(self, console: Console) -> None:
@@ -168,11 +200,11 @@ class Examiner(Watcher):
         text = f"after {self.due} of {training.last_step} updates the run is still at chance level: {standing}\n{diagnosis}"
         # Written first: a run that is killed and resumed from before this update must not print it a second time.
         store.replace(training.place.diagnosis, f"{text}\n".encode())
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        _print(self.console, text)
 
 
 def _judged_after(training: Training) -> int | None:
-    """The update after which it is seen whether a run has left chance level; None for runs of which this cannot be said."""
+    """Return the update after which a run must have left chance level; None for runs that cannot be judged."""
     task, last = training.task, training.last_step
     is_evaluated = (task.selects or task.reports) is not None
     if last is None or is_evaluated is not (task.metric == "accuracy"):
@@ -184,7 +216,7 @@ def _judged_after(training: Training) -> int | None:
 
 
 def _at_chance(training: Training) -> str:
-    """Where a run stands, in words, if that is no better than chance; otherwise nothing."""
+    """Return a text about the score of a run if it is no better than chance, otherwise an empty text."""
     task, position = training.task, training.position
     if (found := training.last_evaluation) is not None:
         best = 100.0 if task.ceiling is None else task.ceiling
@@ -197,7 +229,7 @@ def _at_chance(training: Training) -> str:
 
 
 def _some_sequences(training: Training) -> Batch:
-    """The first sequences of the last batch, so many that their states need not much memory."""
+    """Return the first sequences of the last batch, as many as fit into little memory with their states."""
     run, step = training.run, training.position.step
     batch = training.task.batch(step - 1, run.batch_size, run.seed).to(training.device)
     rows = slice(max(1, EXAMINED // (batch.input.shape[1] * run.network.hidden_size)))
@@ -205,9 +237,13 @@ def _some_sequences(training: Training) -> Batch:
 
 
 def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list[Watcher]:
-    """Those that the user asked for."""
+    """Return the displays of progress that the user asked for."""
     shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console), Examiner(console)]
     return [*shown, *([Board(tensorboard)] if tensorboard else [])]
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

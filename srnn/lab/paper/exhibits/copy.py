@@ -139,7 +139,7 @@ def _rise(result: Result) -> float:
     for _, _, value in result.smoothed(fmean):
         highest = max(highest, value if value > RISE * lowest else 0.0)
         lowest = min(lowest, value)
-    return highest / result.guesser
+    return highest / result.chance
 
 
 LEARNED, MASTERED = 0.9, 0.1  # shares of the chance level: something is learned below, all of it is learned below
@@ -155,7 +155,7 @@ def gates_copy_in_part(evidence: Evidence) -> Judgement:
     parts, said = Parts(), []
     for name in ("gru", "lstm", "urnn"):
         results = {T: evidence.at("copy", Line(name), T)[0] for T in DELAYS}
-        relative = {T: each.value / each.guesser for T, each in results.items() if each.value is not None and not each.diverged}
+        relative = {T: each.value / each.chance for T, each in results.items() if each.value is not None and not each.diverged}
         said.append(f"{name} " + ", ".join(f"{T}: {value:.2f}{star([results[T]])}" for T, value in relative.items()))
         if name == "urnn":
             continue
@@ -205,7 +205,7 @@ def embedding_helps(evidence: Evidence) -> Judgement:
             enough = until >= ENOUGH * (with_it.run["steps"] or 0)
             known = other < LESS * low or (with_it.is_fair and without.is_fair)
             parts.append(Part.UNKNOWN if not enough else True if low < LESS * other else False if known else Part.UNKNOWN)
-            shares = low / with_it.guesser, other / without.guesser
+            shares = low / with_it.chance, other / without.chance
             said.append(f"{name} at {T} {shares[0]:.2f}{star([with_it])} ({shares[1]:.2f}{star([without])})")
     return combine(parts), f"with (without), updates until it is solved, or share of the chance level: {', '.join(said)}"
 

@@ -35,7 +35,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     found, panels = evidence.results["permutation"], []
     for task, T in PLACES:
         traces = [(kind, kind, found.get((PermutationLine(task=task, kind=kind), T), ())) for kind in KINDS]
-        chance = next((results[0].guesser for _, _, results in traces if results), 1.0)
+        chance = next((results[0].chance for _, _, results in traces if results), 1.0)
         panel = Panel(f"{task}, T = {T}", "", "loss", (), [("chance level", chance)], "y", chance / 1e4)
         panels.append((panel, traces))
     alt = "Loss over {} with the shift, a random permutation and none, on copying memory and adding."
@@ -54,7 +54,7 @@ def shuffled(evidence: Evidence) -> str:
         shares, learned = [], []
         for kind in KINDS:
             result = evidence.at("permutation", PermutationLine(task=task, kind=kind), T)[0]
-            share = "diverged" if result.value is None else f"{result.value / result.guesser:.2g}"
+            share = "diverged" if result.value is None else f"{result.value / result.chance:.2g}"
             shares.append(f"{kind} {share} after {result.updates:,} updates")
             learned += [kind] if result.is_solved else []
         parts.append(f"{task} at {T} is learned with {', '.join(learned) or 'none'} ({', '.join(shares)})")

@@ -1,0 +1,279 @@
+"""Records as typed objects: a finished run, a measurement, a run that failed; and the one reader of a folder of records."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
+
+from rich.console import Console
+
+from srnn.errors import RecordError
+from srnn.lab.records import store
+
+SMOOTH = 5  # entries of a loss curve that are averaged, usually of 100 updates each; fewer at its start
+Kind = TypeVar("Kind", bound="Stored")
+Number = int | float
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score that a run reports: of one split, with the weights of update `at`."""
+
+    split: str
+    metric: str
+    value: float
+    loss: float
+    at: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The evaluation whose weights were kept."""
+
+    split: str
+    loss: float
+    score: float
+    step: int
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Means of the training loss over `window` consecutive updates: the last one, and the lowest, which ends at `lowest_at`."""
+
+    window: int
+    final: float
+    lowest: float
+    lowest_at: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """A record: the fields of a subclass, and in `environment` everything else that was stored with them.
+
+    The type of a field is the type that its stored value must have. A field without a default must be stored.
+    """
+
+    kind: ClassVar[str]
+    id: str
+    environment: Mapping = field(default_factory=dict)  # versions, machine, commit, backend, data
+    absent: frozenset = frozenset()  # fields that an older record does not have: `to_json` leaves them out again
+
+    @classmethod
+    def from_json(cls: type[Kind], plain: Mapping[str, Any]) -> Kind:
+        """Build a record from its stored form.
+
+        Raises:
+            RecordError: Something is missing, or has a value of another type. The error names it.
+        """
+        kind: Any = cls
+        keys, types, name = _keys(kind), _types(kind), f"the record {plain.get('id', 'without an id')}"
+        if missing := [key for key, each in keys.items() if key not in plain and each.default is MISSING]:
+            raise RecordError(f"{name} is not whole: it lacks {', '.join(missing)}")
+        values = {}
+        for key in keys.keys() & plain.keys():
+            hint = types[keys[key].name]
+            values[keys[key].name] = value = _parse(hint, plain[key], f"{name} is damaged: {key}")
+            if not isinstance(value, hint):
+                raise RecordError(f"{name} is damaged: {key} has a value of type {type(value).__name__}")
+        rest = {key: value for key, value in plain.items() if key not in keys and key != "kind"}
+        return cls(**values, environment=rest, absent=frozenset(keys.keys() - plain.keys()))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the stored form, as plain values."""
+        kind: Any = type(self)
+        values = {key: getattr(self, each.name) for key, each in _keys(kind).items() if key not in self.absent}
+        plain = {key: asdict(value) if is_dataclass(value) else value for key, value in values.items()}  # type: ignore[arg-type]
+        return {"kind": self.kind, **plain, **self.environment}
+
+    def __getitem__(self, key: str) -> Any:
+        """Return a stored value by its key. For code that does not use the attributes yet."""
+        return self.to_json()[key]
+
+    @property
+    def commit(self) -> str:
+        """The commit of the sources, shortened, and whether they had changes that were not committed."""
+        found = self.environment.get("commit", {})
+        return str(found.get("id", "unknown"))[:10] + (" + changes" if found.get("dirty") is True else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Stored):
+    """One finished run.
+
+    run                 its settings, as `Run.as_dict` gives them
+    ended_by            the limit that ended it, or what diverged
+    epochs              passes over the data; None where data never repeat
+    result              the score on the split that the task reports; None without such a split, or if the run diverged
+    training            means of the training loss; None without an update
+    chance              the score without memory ("guesser" in the stored form)
+    curve               columns: step, loss, seconds, cpu_seconds, and evaluation_loss and evaluation_score where there are such
+    lines               scores of simple methods to compare with
+    settings_tried      how many settings were tried for the recipe before this one was chosen
+    """
+
+    kind = "run"
+    run: Mapping
+    parameters: int
+    status: str
+    ended_by: str
+    updates: int
+    examples: int
+    epochs: Number | None
+    result: Score | None
+    training: Losses | None
+    chance: Number = field(metadata={"key": "guesser"})
+    curve: Mapping
+    seconds: Number
+    cpu_seconds: Number
+    selection: Evaluation | None = None
+    ceiling: Number | None = None
+    lines: Mapping | None = None
+    settings_tried: int | None = None
+    reports: str | None = None
+    higher_is_better: bool = False
+    resumed: int = 0
+    commits: Sequence = ()
+    processes: Sequence = ()
+    started: str = ""
+    finished: str = ""
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> "Record":
+        """Build a record from its stored form. Older ones do not say which split the task reports: result and curve do."""
+        record = super().from_json(plain)
+        if "reports" not in record.absent:
+            return record
+        evaluated = "test" if "evaluation_score" in record.curve else None
+        reports = record.result.split if record.result else evaluated
+        higher_is_better = record.result is not None and record.result.metric == "accuracy"
+        return replace(record, reports=reports, higher_is_better=higher_is_better)
+
+    @property
+    def seed(self) -> int:
+        return self.run["seed"]
+
+    @property
+    def diverged(self) -> bool:
+        return self.status == "diverged"
+
+    @property
+    def score(self) -> float | None:
+        """The number that is reported: on the split that the task reports, or the lowest mean training loss without one."""
+        if self.reports is not None:
+            return None if self.result is None else self.result.value
+        return None if self.training is None else self.training.lowest
+
+    @cached_property
+    def smooth(self) -> list[tuple[int, float, float]]:
+        """The points of the curve with medians of losses, which have no spikes."""
+        return self.points(median)
+
+    def points(self, average: Callable[[Sequence[float]], float]) -> list[tuple[int, float, float]]:
+        """Return (update, CPU seconds, value) along the curve: evaluations, or averages of losses where there are none."""
+        steps = self.curve["step"]
+        if self.reports is not None:
+            values = self.curve.get("evaluation_score", [None] * len(steps))
+        else:
+            losses = self.curve["loss"]
+            values = [average(losses[k + 1 - min(SMOOTH, k // 2 + 1) : k + 1]) for k in range(len(losses))]
+        rows = zip(steps, self.curve["cpu_seconds"], values, strict=True)
+        return [(step, seconds, value) for step, seconds, value in rows if value is not None]
+
+    def reached(self, level: float) -> tuple[int, float] | None:
+        """Return the updates and CPU seconds after which the curve is first as good as `level`, or None if it never is."""
+        for step, seconds, value in self.smooth:
+            if (value >= level) if self.higher_is_better else (value <= level):
+                return step, seconds
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Stored):
+    """One measurement: its settings, what was found, and for trained weights what is known about their run."""
+
+    kind = "measurement"
+    measurement: Mapping
+    found: Mapping
+    seconds: Number
+    trained: Mapping | None = None
+    started: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure(Stored):
+    """A run that failed in every attempt. It counts as not recorded, so it is started again the next time."""
+
+    kind = "failure"
+    error: str = "unknown"
+    run: Mapping | None = None
+    tries: int = 0
+
+
+KINDS: dict[str, type[Stored]] = {kind.kind: kind for kind in (Record, Measured, Failure)}
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of a folder in the order in which they are stored, and a line about each that cannot be used."""
+
+    found: Sequence[Stored]
+    faults: Sequence[str]
+
+    def of(self, kind: type[Kind]) -> list[Kind]:
+        return [each for each in self.found if isinstance(each, kind)]
+
+    @property
+    def done(self) -> dict[str, Record | Measured]:
+        """Runs and measurements by id."""
+        return {each.id: each for each in self.found if isinstance(each, Record | Measured)}
+
+    def print_faults(self, console: Console) -> None:
+        for fault in self.faults:
+            console.print(fault, markup=False, highlight=False, soft_wrap=True)
+
+
+def read(folder: Path) -> Records:
+    """Read the records in the files NAME.jsonl of a folder. Kinds that are not in `KINDS` are skipped."""
+    found, faults = [], []
+    for path in sorted(folder.glob("*.jsonl")):
+        lines, bad = store.read_lines(path)
+        faults += bad
+        for plain in lines:
+            if (kind := KINDS.get(str(plain["kind"]))) is None:
+                continue
+            try:
+                found.append(kind.from_json(plain))
+            except RecordError as error:
+                faults.append(f"{path}: {error}; it is left out")
+    return Records(found, faults)
+
+
+def load(path: Path) -> Record:
+    """Read the record of a finished run from the record.json of its folder."""
+    try:
+        return Record.from_json(store.read(path))
+    except RecordError as error:
+        raise error if str(path) in str(error) else RecordError(f"{path}: {error}") from None
+
+
+@cache
+def _keys(kind: type[Stored]) -> dict[str, Any]:
+    """The fields of a kind by the keys they are stored under."""
+    found = (each for each in fields(kind) if each.name not in ("environment", "absent"))
+    return {each.metadata.get("key", each.name): each for each in found}
+
+
+_types = cache(get_type_hints)
+
+
+def _parse(hint: Any, value: Any, about: str) -> Any:
+    """Return a stored value, or the dataclass that the hint asks for."""
+    for part in get_args(hint):
+        if is_dataclass(part) and isinstance(value, Mapping):
+            try:
+                return part(**value)  # type: ignore[operator]
+            except TypeError as error:
+                raise RecordError(f"{about}: {error}") from None
+    return value

@@ -1,0 +1,169 @@
+"""Records as typed objects, and the files and locks they are stored with."""
+
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srnn.errors import InUseError, RecordError
+from srnn.lab.records import record as records
+from srnn.lab.records import store
+from srnn.lab.records.folder import RunFolder
+from srnn.lab.records.record import Evaluation, Failure, Losses, Measured, Record, Score
+from srnn.lab.tasks import TASKS
+
+RESULTS = Path(__file__).parents[1] / "results"
+PLAIN: dict[str, Any] = {
+    "kind": "run",
+    "id": "copy-srnn-0",
+    "run": {"seed": 7, "task": {"name": "copy"}},
+    "parameters": 10,
+    "status": "finished",
+    "ended_by": "steps",
+    "updates": 6,
+    "examples": 12,
+    "epochs": None,
+    "result": None,
+    "training": {"window": 2, "final": 3.0, "lowest": 2.0, "lowest_at": 5},
+    "guesser": 4.0,
+    "curve": {"step": [1, 2, 3, 4], "loss": [9.0, 5.0, 1.0, 2.0], "seconds": [1, 2, 3, 4], "cpu_seconds": [2, 4, 6, 8]},
+    "seconds": 4.5,
+    "cpu_seconds": 9,
+    "commit": {"id": "0123456789abcdef", "dirty": True},
+    "something": "that a later version adds",
+}
+SCORED = {
+    "result": {"split": "test", "metric": "accuracy", "value": 91.0, "loss": 0.2, "at": 4},
+    "selection": {"split": "val", "loss": 0.3, "score": 90.0, "step": 4},
+    "curve": PLAIN["curve"] | {"evaluation_loss": [3, None, 2, 1], "evaluation_score": [50, None, 90, 80]},
+}
+
+
+@pytest.mark.parametrize("folder", [RESULTS, RESULTS / "learning"])
+def test_every_stored_record_is_read_and_written_back_unchanged(folder: Path) -> None:
+    plain, faults = store.read_folder(folder)
+    stored = [each for each in plain if each["kind"] in records.KINDS]
+    found = records.read(folder)
+    assert not faults
+    assert not found.faults
+    assert len(found.found) == len(stored) > 200
+    assert [each.to_json() for each in found.found] == stored
+
+
+def test_stored_records_have_the_split_and_direction_of_their_task() -> None:
+    found = records.read(RESULTS).of(Record)
+    tasks = [TASKS[each.run["task"]["name"]] for each in found]
+    assert [each.reports for each in found] == [task.reports for task in tasks]
+    assert [each.higher_is_better for each in found] == [task.higher_is_better for task in tasks]
+
+
+def test_a_record_has_typed_fields_and_keeps_the_rest() -> None:
+    record = Record.from_json(PLAIN | SCORED)
+    assert (record.id, record.seed, record.chance, record.cpu_seconds, record.diverged) == ("copy-srnn-0", 7, 4.0, 9, False)
+    assert record.training == Losses(window=2, final=3.0, lowest=2.0, lowest_at=5)
+    assert record.result == Score(split="test", metric="accuracy", value=91.0, loss=0.2, at=4)
+    assert record.selection == Evaluation(split="val", loss=0.3, score=90.0, step=4)
+    assert record.environment["something"] == "that a later version adds"
+    assert record.commit == "0123456789 + changes"
+    assert record.to_json() == PLAIN | SCORED
+    assert replace(record, updates=9).to_json() == PLAIN | SCORED | {"updates": 9}
+
+
+def test_a_record_without_reported_split_is_scored_by_its_losses() -> None:
+    record = Record.from_json(PLAIN)
+    assert (record.reports, record.score) == (None, 2.0)
+    assert record.smooth == [(1, 2, 9.0), (2, 4, 5.0), (3, 6, 3.0), (4, 8, 1.5)]  # medians of 1, 1, 2 and 2 losses
+    assert record.reached(5.0) == (2, 4)
+    assert record.reached(2.9) == (4, 8)
+    assert record.reached(1.0) is None
+    assert Record.from_json(PLAIN | {"training": None}).score is None
+
+
+def test_a_record_with_reported_split_is_scored_by_its_evaluations() -> None:
+    record = Record.from_json(PLAIN | SCORED)
+    assert (record.reports, record.higher_is_better, record.score) == ("test", True, 91.0)
+    assert record.reached(50.0) == (1, 2)
+    assert record.reached(85.0) == (3, 6)
+    assert record.reached(95.0) is None
+    diverged = Record.from_json(PLAIN | SCORED | {"status": "diverged", "result": None})
+    assert (diverged.diverged, diverged.score) == (True, None)  # and not its loss in the place of an accuracy
+
+
+def test_what_a_newer_record_says_about_its_task_is_not_guessed() -> None:
+    record = Record.from_json(PLAIN | {"reports": "test", "higher_is_better": True, "status": "diverged"})
+    assert (record.reports, record.higher_is_better, record.score, record.reached(0.0)) == ("test", True, None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain", "said"),
+    [
+        (Record, {name: PLAIN[name] for name in PLAIN.keys() - {"curve", "guesser"}}, "is not whole: it lacks guesser, curve"),
+        (Record, PLAIN | {"updates": "six"}, "is damaged: updates has a value of type str"),
+        (Record, PLAIN | {"run": [1]}, "is damaged: run has a value of type list"),
+        (Record, PLAIN | {"result": 3.0}, "is damaged: result has a value of type float"),
+        (Record, PLAIN | {"result": {"value": 3.0}}, "is damaged: result: .* missing 4 required"),
+        (Measured, {"id": "copy-srnn-0"}, "is not whole: it lacks measurement, found, seconds"),
+    ],
+)
+def test_a_damaged_record_is_one_error_that_names_what_is_wrong(kind: Any, plain: dict[str, Any], said: str) -> None:
+    with pytest.raises(RecordError, match=f"the record copy-srnn-0 {said}"):
+        kind.from_json(plain)
+
+
+def test_a_folder_is_read_by_kind_and_faults_are_named(tmp_path: Path) -> None:
+    measured = {"kind": "measurement", "id": "m", "measurement": {}, "found": {"x": 1}, "seconds": 1.5}
+    for plain in (PLAIN, measured, {"kind": "failure", "id": "failed-a", "error": "no memory"}, {"kind": "swap", "id": "s"}):
+        store.collect(tmp_path / "a.jsonl", plain)
+    store.collect(tmp_path / "b.jsonl", {"kind": "run", "id": "half"})
+    found = records.read(tmp_path)
+    assert [each.id for each in found.of(Record)] == ["copy-srnn-0"]
+    assert [each.found for each in found.of(Measured)] == [{"x": 1}]
+    assert [each.error for each in found.of(Failure)] == ["no memory"]
+    assert found.done.keys() == {"copy-srnn-0", "m"}  # a failure does not count as recorded
+    (fault,) = found.faults
+    assert fault.startswith(f"{tmp_path / 'b.jsonl'}: the record half is not whole: it lacks run, parameters")
+
+
+def test_a_record_file_that_is_not_whole_is_named(tmp_path: Path) -> None:
+    store.write(tmp_path / "record.json", PLAIN)
+    assert records.load(tmp_path / "record.json") == Record.from_json(PLAIN)
+    store.write(tmp_path / "record.json", {"kind": "run", "id": "half"})
+    with pytest.raises(RecordError, match=r"record\.json: the record half is not whole"):
+        records.load(tmp_path / "record.json")
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from filelock import FileLock
+from srnn.lab.records import store
+from srnn.lab.records.folder import RunFolder
+with RunFolder(Path("run")).held(), FileLock(store.make_room(Path("copy.jsonl"))):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_locks_end_with_the_process_that_holds_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        start = time.monotonic()
+        with pytest.raises(InUseError, match="run is in use by another process"), RunFolder(Path("run")).held():
+            pass
+        assert time.monotonic() - start < 1  # refused at once
+        waiting = threading.Thread(target=store.collect, args=(Path("copy.jsonl"), {"kind": "run", "id": "a"}))
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()  # waited for
+        process.kill()
+        waiting.join(30)
+    with RunFolder(Path("run")).held():
+        pass
+    assert [each["id"] for each in store.read_all(Path("copy.jsonl"))] == ["a"]
