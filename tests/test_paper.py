@@ -1,6 +1,8 @@
 """The exhibits as data: which runs they have, how long each profile trains, and the numbers in print."""
 
+import ast
 import json
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -9,14 +11,14 @@ import pytest
 
 from srnn.errors import SettingError
 from srnn.lab.networks import NETWORKS
-from srnn.lab.paper import exhibits
+from srnn.lab.paper import exhibits, verdicts
 from srnn.lab.paper.exhibits import EXHIBITS
 from srnn.lab.paper.exhibits.adding import LENGTHS
 from srnn.lab.paper.exhibits.copy import DELAYS
 from srnn.lab.paper.exhibits.randomlabels import CropLine
 from srnn.lab.paper.exhibits.timit import SIZES, SpeechLine
 from srnn.lab.paper.plan import BASELINES, PROFILES, SEEDS, AblationLine, Line, Plan, Point
-from srnn.lab.paper.verdicts import CLAIMS, FINDINGS
+from srnn.lab.paper.verdicts import CLAIMS, FINDINGS, NEVER, Part, Took
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -41,6 +43,52 @@ def test_every_file_of_exhibits_is_registered_under_its_name() -> None:
     assert files == EXHIBITS.keys()
     assert all(name == exhibit.id for name, exhibit in EXHIBITS.items())
     assert {claim.exhibit for claim in CLAIMS.values()} | FINDINGS.keys() == files
+
+
+THRESHOLDS = [
+    *((1, "copy", "DIVERGED"), (2, "gradients", "LOWEST"), (2, "gradients", "HIGHEST"), (3, "gradients", "FACTOR")),
+    *((4, "timecomplexity", "LIMIT"), (5, "copy", "TIMES"), (6, "copy", "RISE"), (6, "copy", "VISIBLE")),
+    *((7, "copy", "LEARNED"), (7, "copy", "MASTERED"), (8, "copy", "LESS"), (8, "copy", "ENOUGH"), (10, "copy", "NNRNN_FAILS")),
+    *((11, "psmnist", "LOW"), (11, "psmnist", "HIGH"), (12, "psmnist", "LARGER"), (14, "pmnistablation", "WITHIN")),
+    *((17, "timit", "LARGER"), (18, "timitablation", "RATIO"), (19, "timitablation", "LESS"), (19, "timitablation", "LITTLE")),
+    *((20, "hiddenstate", "CALMER"), (20, "hiddenstate", "DRIFT"), (21, "hiddenstate", "STILLER")),
+    *((21, "hiddenstate", "DELAY_DRIFT"), (22, "hiddenstate", "EVOLVES"), (23, "hiddenstate", "TIMES")),
+    *((24, "randomlabels", "BEHIND"), (25, "randomlabels", "LEVEL"), (26, "runtime", "SLOWER")),
+]
+
+
+@pytest.mark.parametrize(("number", "exhibit", "constant"), THRESHOLDS)
+def test_the_text_of_a_rule_follows_its_threshold(
+    number: int, exhibit: str, constant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[f"srnn.lab.paper.exhibits.{exhibit}"]
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            names = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
+            values = node.value.elts if isinstance(node.value, ast.Tuple) and len(names) > 1 else [node.value]
+            for name, value in zip(names, values, strict=False):
+                if isinstance(name, ast.Name) and name.id == constant:
+                    assert isinstance(value, ast.Constant)
+                    value.value = 7777
+    monkeypatch.setattr(verdicts, "CLAIMS", {})
+    monkeypatch.setattr(verdicts, "FINDINGS", {})
+    exec(compile(tree, exhibit, "exec"), {"__name__": module.__name__})
+    assert "7777" in verdicts.CLAIMS[number].rule
+    assert "7777" not in CLAIMS[number].rule
+
+
+def test_times_to_a_level_compare_only_if_they_are_known() -> None:
+    exact, more = Took(100, True), Took(100, False)
+    assert exact.less_than(Took(101, True)) is True
+    assert exact.less_than(exact) is False
+    assert exact.less_than(more) is True  # a stopped run takes longer than it ran
+    assert more.less_than(exact) is False
+    assert more.less_than(Took(101, True)) is Part.UNKNOWN
+    assert Took(101, True).less_than(more) is Part.UNKNOWN
+    assert NEVER.less_than(more) is NEVER.less_than(NEVER) is False
+    assert exact.less_than(NEVER) is True
+    assert [str(each) for each in (exact, more, NEVER)] == ["100", "more than 100", "not reached"]
 
 
 def test_labels_name_lines_uniquely() -> None:

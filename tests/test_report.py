@@ -29,10 +29,12 @@ from srnn.lab.paper.verdicts import (
     HOLDS,
     IN_PART,
     NOT_TESTED,
+    SOLVED,
     Claim,
     Part,
     combine,
     findings,
+    solved_at,
     verdicts,
 )
 from srnn.lab.records import store
@@ -1270,6 +1272,35 @@ def test_every_exhibit_has_figures_of_what_was_recorded(exhibit: Exhibit, world:
     assert all(figure.alt and figure.caption and figure.panels for figure in drawn)
     assert all(panel.png or panel.lines for figure in drawn for panel in figure.panels)
     assert exhibit.figures(gathered([])) == []
+
+
+def test_curves_of_a_panel_look_different(world: list[dict[str, Any]]) -> None:
+    """Except those of one label, which are seeds."""
+    evidence = gathered(world)
+    panels = [panel for exhibit in EXHIBITS.values() for figure in exhibit.figures(evidence) for panel in figure.panels]
+    assert max(len(panel.lines) for panel in panels) > 8
+    for panel in panels:
+        looks: dict[str, set[Any]] = {}
+        for k, curve in enumerate(panel.lines):
+            looks.setdefault(curve.label, set()).add(curve.look(k))
+        assert all(len(each) == 1 for each in looks.values()), panel.title
+        assert len(set.union(*looks.values(), set())) == len(looks), (panel.title, looks)
+
+
+def test_untrained_seeds_are_thin_curves_next_to_their_median(world: list[dict[str, Any]]) -> None:
+    told = changed(world, tell("gradients", "srnn on adding, untrained", 1000, norm=norms(0.1, 0.5, 0.9)))
+    panel = next(each for each in EXHIBITS["gradients"].figures(told)[0].panels if each.title == "adding, T = 1000")
+    curves = [each for each in panel.lines if each.label == "srnn, untrained"]
+    assert [(each.y[0], each.thin) for each in curves] == [(0.5, False), (0.1, True), (0.5, True), (0.9, True)]
+    assert [each.thin for each in panel.lines if each.label == "srnn, trained"] == [False]
+
+
+def test_solved_has_one_meaning_in_records_and_rules() -> None:
+    for share, is_solved in ((0.99 / SOLVED, True), (1.01 / SOLVED, False)):
+        run = point("copy", "gru", 200).run
+        each = Result(recorded(run, share * run.task.guesser, half_at=0.01))
+        assert each.is_solved is is_solved
+        assert (each.reached(solved_at(each)) is not None) is is_solved
 
 
 def test_curves_are_drawn_over_examples_and_over_seconds(world: list[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from srnn.lab.paper.evidence import CLOCKS, Evidence, Result, mean
 from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line
 
-# Colour and dashes by network, form of SRNN, or permutation. Dashes distinguish them without colour; the colours are
+# Colour and dashes by network and form of SRNN. Dashes distinguish them without colour; the colours are
 # distinguishable for most eyes, on light and on dark backgrounds.
 STYLES: dict[str, tuple[str, Any]] = {
     "srnn": ("#d8572a", "-"),
@@ -27,9 +27,6 @@ STYLES: dict[str, tuple[str, Any]] = {
     "srnn tuned": ("#6fa81f", "-"),
     "srnn variant": ("#e08e79", (0, (5, 2))),
     "gru variant": ("#3b8ede", (0, (1, 2))),
-    "shift": ("#d8572a", "-"),
-    "random": ("#3b8ede", (0, (5, 1))),
-    "identity": ("#1f9e77", (0, (1, 1))),
 }
 OTHERS = ("#d8572a", "#3b8ede", "#1f9e77", "#c46bb0", "#c99700", "#6f6fd8", "#8a8f98", "#a05a2c", "#4fb0c6", "#9b3d5a")
 AXES = {"updates": "training steps", "examples": "training examples", "seconds": "CPU seconds, one thread", "epochs": "epochs"}

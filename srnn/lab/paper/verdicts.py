@@ -22,6 +22,7 @@ VERDICTS = (HOLDS, AT_EQUAL_TIME, IN_PART, FAILS, NOT_TESTED)
 
 
 SOLVED = 10  # copy and adding are solved when the loss is below the chance level divided by this; see Result.is_solved
+SRNN = Line()
 BUSY = 0.3  # cores that other programs may keep busy while time is measured
 
 # How verdicts are computed, a paragraph each.
@@ -137,11 +138,11 @@ def claim(number: int, says: str, *, rule: str) -> Callable[[Judge], Judge]:
     return register
 
 
-def finding(title: str, text: str) -> Callable[[Look], Look]:
-    """Registers a function that says what our records show about a finding."""
+def finding(title: str) -> Callable[[Look], Look]:
+    """Registers a function as a finding: its docstring is the text, and it returns what our records show about it."""
 
     def register(look: Look) -> Look:
-        FINDINGS.setdefault(_exhibit_of(look), []).append((title, text, look))
+        FINDINGS.setdefault(_exhibit_of(look), []).append((title, " ".join((look.__doc__ or "").split()), look))
         return look
 
     return register
@@ -247,14 +248,13 @@ def show_mean(results: Sequence[Result]) -> str:
     return number(value) + star(results)
 
 
-def srnn_at(evidence: Evidence, exhibit: str, x: Any, line: Line | None = None, seeds: int = 1) -> Sequence[Result]:
+def srnn_at(evidence: Evidence, exhibit: str, x: Any, line: Line = SRNN, seeds: int = 1) -> Sequence[Result]:
     """Returns the results of SRNN at one place.
 
     Raises:
         Diverged: If one of the seeds diverged.
         Missing: If fewer than so many seeds were run.
     """
-    line = line or Line()
     results = evidence.at(exhibit, line, x, seeds)
     if any(each.diverged for each in results):
         raise Diverged(f"{line} diverged at {x}")

@@ -78,7 +78,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     for line in _lines(("adding", "copy"), networks=NETWORKS):
         found = [measured(evidence, "gradients", line, T) for T in lengths]
         ratios = [each and [first_over_last([seed]) for seed in each["norm"]] for each in found]
-        rows.append((line.label, *(_seeds(each) if each else NOT_RUN for each in ratios)))
+        rows.append((line.label, *(NOT_RUN if not each else _range(each) if each[1:] else number(each[0]) for each in ratios)))
     note = (
         "Median over seeds, lowest and highest (untrained 5, trained 1). On copy every step has its part of the loss; on "
         "adding the last alone."
@@ -118,11 +118,8 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 
 
 def _range(values: Sequence[float]) -> str:
+    """Returns the median of seeds, with the lowest and the highest."""
     return f"{number(median(values))} ({number(min(values))} to {number(max(values))})"
-
-
-def _seeds(values: Sequence[float]) -> str:
-    return _range(values) if len(values) > 1 else number(values[0])
 
 
 def _share(seeds: Sequence[Sequence[float]], k: int) -> float:
@@ -219,12 +216,11 @@ def survival(evidence: Evidence) -> Judgement:
     return combine(parts), f"after {STEPS[0]} and {STEPS[1]} steps (estimate {estimate}): {', '.join(said)}"
 
 
-@finding(
-    "The bound of section 3 needs its absolute value inside the sum",
-    "Removing terms of a sum can make the rest larger than the sum. Also in print: W_p and sigma' are in the wrong order in "
-    "the recursion, and the product of the closed form runs over j = 1..i-1 instead of i+1..t.",
-)
+@finding("The bound of section 3 needs its absolute value inside the sum")
 def bounded(evidence: Evidence) -> str:
+    """Removing terms of a sum can make the rest larger than the sum. Also in print: W_p and sigma' are in the wrong order in
+    the recursion, and the product of the closed form runs over j = 1..i-1 instead of i+1..t.
+    """
     found = evidence.found("gradients", GradientLine(task="adding", what=BOUND), 200)
     printed, inside = found["as printed"], found["absolute value inside"]
     return (
@@ -233,14 +229,13 @@ def bounded(evidence: Evidence) -> str:
     )
 
 
-@finding(
-    "Units live longer than estimated",
-    "Section 3 lets a unit survive k steps with probability 1 / (1 + k). A walk with symmetric steps whose first step goes "
-    "upwards stays positive with a probability that falls as one over the square root of k. Before training, units on pMNIST "
-    "follow it closely. On adding and copy they live longer on average, and differ by the seed. Training changes it in either "
-    "direction.",
-)
+@finding("Units live longer than estimated")
 def survived(evidence: Evidence) -> str:
+    """Section 3 lets a unit survive k steps with probability 1 / (1 + k). A walk with symmetric steps whose first step goes
+    upwards stays positive with a probability that falls as one over the square root of k. Before training, units on pMNIST
+    follow it closely. On adding and copy they live longer on average, and differ by the seed. Training changes it in either
+    direction.
+    """
     parts = []
     for task in LIVES:
         found = evidence.found("gradients", GradientLine(task=task, what=UNITS), task)
@@ -251,12 +246,11 @@ def survived(evidence: Evidence) -> str:
     return f"Untrained, after 10 and 100 steps: {'; '.join(parts)}. A symmetric walk: {walk}; the printed estimate: {paper}."
 
 
-@finding(
-    "The gradient of the weights can grow with the length",
-    "Nothing scales a gradient on its way back, but that does not bound the sum over steps: every step at which a unit lives "
-    "adds its part. With some seeds units live on and the sum grows, with others they die and it does not.",
-)
+@finding("The gradient of the weights can grow with the length")
 def grown(evidence: Evidence) -> str:
+    """Nothing scales a gradient on its way back, but that does not bound the sum over steps: every step at which a unit lives
+    adds its part. With some seeds units live on and the sum grows, with others they die and it does not.
+    """
     found = [evidence.found("gradients", GradientLine(task="adding"), T)["weights"] for T in LENGTHS]
     grew = sum(long > 2 * short for short, long in zip(found[0], found[-1], strict=True))
     return (
@@ -265,12 +259,11 @@ def grown(evidence: Evidence) -> str:
     )
 
 
-@finding(
-    "What drives the units before training",
-    "Section 3 assumes that b(x) is a normal variable with mean 0 and variance 1 before training. We initialise as the "
-    "authors' code does.",
-)
+@finding("What drives the units before training")
 def driven(evidence: Evidence) -> str:
+    """Section 3 assumes that b(x) is a normal variable with mean 0 and variance 1 before training. We initialise as the
+    authors' code does.
+    """
     lines = [GradientLine(task=task, what=DRIVE) for task in EXAMINED]
     found = [evidence.found("gradients", line, line.task)["deviation"] for line in lines]
     shown = (f"{line.task} {number(fmean(each))}" for line, each in zip(lines, found, strict=True))

@@ -9,7 +9,7 @@ from srnn.lab.paper.plan import Exhibit, Line, Plan, Point
 from srnn.lab.paper.table import exhibit_table
 from srnn.lab.paper.verdicts import finding
 
-KINDS = ("shift", "random", "identity")
+KINDS = {"shift": "srnn", "random": "gru", "identity": "lstm"}  # each with the style that it is drawn in
 PLACES = (("copy", 200), ("copy", 1000), ("adding", 200))
 
 
@@ -34,7 +34,7 @@ def points(plan: Plan) -> Iterator[Point]:
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     found, panels = evidence.results["permutation"], []
     for task, T in PLACES:
-        traces = [(kind, kind, found.get((PermutationLine(task=task, kind=kind), T), ())) for kind in KINDS]
+        traces = [(kind, style, found.get((PermutationLine(task=task, kind=kind), T), ())) for kind, style in KINDS.items()]
         chance = next((results[0].chance for _, _, results in traces if results), 1.0)
         panel = Panel(f"{task}, T = {T}", "", "loss", (), [("chance level", chance)], "y", chance / 1e4)
         panels.append((panel, traces))
@@ -43,12 +43,11 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     yield from over_both("permutation", "examples", panels, caption, alt)
 
 
-@finding(
-    "What the shuffle is needed for",
-    "P may be any permutation, or none: then a unit sees only its own past. Not in the paper; measured as the exhibit "
-    "`permutation`.",
-)
+@finding("What the shuffle is needed for")
 def shuffled(evidence: Evidence) -> str:
+    """P may be any permutation, or none: then a unit sees only its own past. Not in the paper; measured as the exhibit
+    `permutation`.
+    """
     parts = []
     for task, T in PLACES:
         shares, learned = [], []

@@ -45,11 +45,10 @@ def insensitive(evidence: Evidence) -> Judgement:
     f"two is, how much more that average is at {LARGE}",
 )
 def gate_helps(evidence: Evidence) -> Judgement:
-    small, large = _gain(evidence, SMALL), _gain(evidence, LARGE)
+    large, small = _gain(evidence, LARGE), _gain(evidence, SMALL)
     H, width, depth = SEEDED
-    with_it, without = (
-        evidence.at("pmnistablation", AblationLine(units=H, width=width, gate=gate), depth, seeds=3) for gate in (True, False)
-    )
+    lines = (AblationLine(units=H, width=width, gate=gate) for gate in (True, False))
+    with_it, without = (evidence.at("pmnistablation", line, depth, seeds=3) for line in lines)
     difference = fmean(each.value or 0.0 for each in with_it) - fmean(each.value or 0.0 for each in without)
     margin = max(spread(with_it), spread(without))
     seen, said = difference > margin, f"gate gains {difference:+.2f} points over three seeds, whose spread is {margin:.2f}"

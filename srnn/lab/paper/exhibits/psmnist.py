@@ -87,10 +87,9 @@ def best_at_digits(evidence: Evidence) -> Judgement:
     outcomes = [compare(ours, each) for each in baselines.values()]
     lost = WORSE in (*outcomes, *(compare(ours, each) for each in more.values()))
     larger = [baselines[Line(name)][0].parameters > LARGER * ours[0].parameters for name in (*GATED, "nru")]
-    shown = ", ".join(
-        f"{line} {show_mean(each)} ({each[0].parameters:,}; {_epochs(each[0])})" for line, each in (baselines | more).items()
-    )
-    said = f"SRNN {show_mean(ours)} ({ours[0].parameters:,} parameters; {_epochs(ours[0])}); {shown}"
+    every = (baselines | more).items()
+    shown = [f"{line} {show_mean(each)} ({each[0].parameters:,}; {_epochs(each[0])})" for line, each in every]
+    said = f"SRNN {show_mean(ours)} ({ours[0].parameters:,} parameters; {_epochs(ours[0])}); {', '.join(shown)}"
     return (FAILS if lost else combine((OUTCOMES[each] for each in outcomes), larger)), said
 
 
@@ -131,12 +130,11 @@ def _lead(ours: Sequence[Result], baselines: Sequence[Sequence[Result]], fair: b
     return known[0] - max(known[1:])
 
 
-@finding(
-    "The pixels of big pMNIST wrap around",
-    "In the authors' code the normalised image passes through bytes, so that its values wrap modulo 256. The background "
-    "becomes grey, and the grey ramp is cut and turned. We pad the raw image instead; `--pixels wrapped` gives their values.",
-)
+@finding("The pixels of big pMNIST wrap around")
 def wrapped(evidence: Evidence) -> str:
+    """In the authors' code the normalised image passes through bytes, so that its values wrap modulo 256. The background
+    becomes grey, and the grey ramp is cut and turned. We pad the raw image instead; `--pixels wrapped` gives their values.
+    """
     raw, other = (show_mean(evidence.at("psmnist", line, "bigpmnist")) for line in (Line(), WRAPPED))
     return f"SRNN on big pMNIST: {raw} % with the images as they are, {other} % with wrapped values."
 

@@ -40,10 +40,8 @@ def points(plan: Plan) -> Iterator[Point]:
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     yield from exhibit_table(exhibit, evidence)
     places = list(dict.fromkeys(x for _, x in evidence.planned["randomlabels"]))
-    rows = [
-        (line.label, *(_epochs_cell(evidence.results["randomlabels"].get((line, x), ())) for x in places))
-        for line in shown_lines(exhibit, evidence)
-    ]
+    ran, lines = evidence.results["randomlabels"], shown_lines(exhibit, evidence)
+    rows = [(line.label, *(_epochs_cell(ran.get((line, x), ())) for x in places)) for line in lines]
     caption = f"Epochs until {LEVEL} % of the random labels are known"
     yield Table("randomlabels-epochs", caption, ("samples", *map(str, places)), tuple(rows))
 
@@ -131,12 +129,11 @@ def _epochs(result: Result) -> Took:
     return replace(updates, count=updates.count * result.epochs / max(1, result.updates))
 
 
-@finding(
-    "The crop of random labels is ignored",
-    "The authors' code reads the option and does not use it: all crops are 8x8, and the first N images are taken, not N random "
-    "ones. We draw at random, once for all networks, and crop as asked.",
-)
+@finding("The crop of random labels is ignored")
 def ignored(evidence: Evidence) -> str:
+    """The authors' code reads the option and does not use it: all crops are 8x8, and the first N images are taken, not N random
+    ones. We draw at random, once for all networks, and crop as asked.
+    """
     return "Read in the authors' released code; we cannot know what the paper's figure of 16x16 was produced with."
 
 

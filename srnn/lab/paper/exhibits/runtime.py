@@ -86,15 +86,10 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             continue
         names = list(found["times_srnn"])
         ours = [(found["times_srnn"][name], k) for k, name in enumerate(names)]
-        theirs = [
-            (exhibit.published[PRINTED[name], task] / exhibit.published[Line(), task], k)
-            for k, name in enumerate(names)
-            if name in PRINTED
-        ]
-        curves = [
-            Curve("here", *unzip(ours), "srnn", dots="o", thin=True),
-            Curve("in the paper", *unzip(theirs), "gru", dots="o", thin=True, dashed=True),
-        ]
+        printed = [(exhibit.published[PRINTED[name], task], k) for k, name in enumerate(names) if name in PRINTED]
+        theirs = [(seconds / exhibit.published[Line(), task], k) for seconds, k in printed]
+        curves = [Curve("here", *unzip(ours), "srnn", dots="o", thin=True)]
+        curves.append(Curve("in the paper", *unzip(theirs), "gru", dots="o", thin=True, dashed=True))
         panels.append(Panel(TASKS[task], "times SRNN's time", "", curves, (), "x", names=names))
     alt = "Time of a training step of each network as a multiple of SRNN's, here and in the paper, one panel for each task."
     yield Figure("runtime", "Time of a training step as a multiple of SRNN's with real inputs.", alt, panels)

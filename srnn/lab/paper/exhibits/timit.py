@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from srnn.lab.paper.evidence import BETTER, CUT, SAME, WORSE, Evidence, compare, mean
@@ -38,10 +39,9 @@ def points(plan: Plan) -> Iterator[Point]:
         places = [(name, H) for name, sizes in ({"srnn": SIZES} | BASELINE_SIZES).items() for H in sizes]
         for name, H in (*places, *ONE_SIZE.items(), *((name, 128) for name in others)):
             yield plan.point(SpeechLine(name, direction=direction), H, "speech", direction=direction, hidden_size=H)
-        for name in SCALED[0]:
-            for H in SCALED[1]:
-                line = SpeechLine(name, direction=direction, standardised=True)
-                yield plan.point(line, H, "speech", direction=direction, hidden_size=H, standardise=True)
+        for name, H in product(*SCALED):
+            line = SpeechLine(name, direction=direction, standardised=True)
+            yield plan.point(line, H, "speech", direction=direction, hidden_size=H, standardise=True)
 
 
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
@@ -90,19 +90,14 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     caption = "Speech frames: test error at the best validation epoch; dotted the paper's, which are of another corpus."
     yield Figure("timit", f"{caption} {CUT} With runs that the clock stopped.", alt, panels)
     panels = []  # for each direction and number of units; networks of one size are in that of the nearest
-    for direction, title in DIRECTIONS.items():
-        for H in SIZES:
-            sizes = dict.fromkeys(("srnn", *BASELINE_SIZES), H)
-            sizes |= {name: size for name, size in ONE_SIZE.items() if NEAREST[name] == H}
-            traces = [
-                (
-                    name if size == H else f"{name}, {size} units",
-                    name,
-                    found.get((SpeechLine(name, direction=direction), size), ()),
-                )
-                for name, size in sizes.items()
-            ]
-            panels.append((Panel(f"{title}, {H} units", "", "validation error, dB²", log="xy"), traces))
+    for (direction, title), H in product(DIRECTIONS.items(), SIZES):
+        sizes = dict.fromkeys(("srnn", *BASELINE_SIZES), H)
+        sizes |= {name: size for name, size in ONE_SIZE.items() if NEAREST[name] == H}
+        traces = []
+        for name, size in sizes.items():
+            label, line = name if size == H else f"{name}, {size} units", SpeechLine(name, direction=direction)
+            traces.append((label, name, found.get((line, size), ())))
+        panels.append((Panel(f"{title}, {H} units", "", "validation error, dB²", log="xy"), traces))
     alt = "Validation error over {} for each network, a panel for each direction of the task and number of units."
     yield from over_both("timit-curves", "epochs", panels, "Speech frames over {}: error on the validation utterances.", alt)
 
@@ -148,13 +143,12 @@ def _parameters(evidence: Evidence) -> tuple[int, int]:
     return ours, theirs
 
 
-@finding(
-    "The published speech numbers are too small for a prediction",
-    "In the recipe that the authors point to (the README of expRNN), input and target are exchanged: at step t the network "
-    "sees frame t + 1 and must output frame t, which it saw one step before. That is memory of one step, not prediction. We "
-    "run both: `echo` compares with the table, `predict` is the task as the paper describes it.",
-)
+@finding("The published speech numbers are too small for a prediction")
 def exchanged(evidence: Evidence) -> str:
+    """In the recipe that the authors point to (the README of expRNN), input and target are exchanged: at step t the network
+    sees frame t + 1 and must output frame t, which it saw one step before. That is memory of one step, not prediction. We run
+    both: `echo` compares with the table, `predict` is the task as the paper describes it.
+    """
     echo, predict = (evidence.at("timit", SpeechLine(direction=way), 256) for way in DIRECTIONS)
     levels = predict[0].record["lines"]
     return (
@@ -164,12 +158,11 @@ def exchanged(evidence: Evidence) -> str:
     )
 
 
-@finding(
-    "Prediction proper, compared with an affine map",
-    "On the task as the paper describes it, a network with memory is useful if it is better than an affine map of the last "
-    "frame, fitted by least squares.",
-)
+@finding("Prediction proper, compared with an affine map")
 def predicted(evidence: Evidence) -> str:
+    """On the task as the paper describes it, a network with memory is useful if it is better than an affine map of the last
+    frame, fitted by least squares.
+    """
     results = [evidence.at("timit", SpeechLine(direction="predict"), H) for H in SIZES]
     linear = results[0][0].record["lines"]["linear"]
     better = sum((mean(each) or float("inf")) < linear for each in results)
@@ -179,36 +172,31 @@ def predicted(evidence: Evidence) -> str:
     )
 
 
-@finding(
-    "Part of the lead on speech may come from scaling",
-    "Every network gets frames as raw decibels, from -50 upwards. (x + 35) / 13 brings them to the scale that initialisations "
-    "are made for, SRNN's too.",
-)
+@finding("Part of the lead on speech may come from scaling")
 def scaled(evidence: Evidence) -> str:
+    """Every network gets frames as raw decibels, from -50 upwards. (x + 35) / 13 brings them to the scale that initialisations
+    are made for, SRNN's too.
+    """
     parts = []
-    for name in SCALED[0]:
-        for H in SCALED[1]:
-            pair = (evidence.at("timit", SpeechLine(name, standardised=each), H) for each in (False, True))
-            raw, standardised = map(show_mean, pair)
-            parts.append(f"{name} {H} {raw} raw, {standardised} standardised")
+    for name, H in product(*SCALED):
+        pair = (evidence.at("timit", SpeechLine(name, standardised=each), H) for each in (False, True))
+        raw, standardised = map(show_mean, pair)
+        parts.append(f"{name} {H} {raw} raw, {standardised} standardised")
     return f"Echo, by network and units: {'; '.join(parts)}."
 
 
-@finding(
-    "NRU is larger than SRNN, but not ten times",
-    "By its equations with the memory of its released code, counted from the networks themselves.",
-)
+@finding("NRU is larger than SRNN, but not ten times")
 def counted(evidence: Evidence) -> str:
+    """By its equations with the memory of its released code, counted from the networks themselves."""
     ours, theirs = _parameters(evidence)
     return f"NRU 1024: {theirs:,}; SRNN 2048: {ours:,}; {theirs / ours:.1f} times."
 
 
-@finding(
-    "Some baselines' numbers are quoted",
-    "EXPRNN, SCORNN, EURNN, RGD and three sizes of LSTM in Table 3 come from Lezcano-Casado (2019), with other training "
-    "settings. RGD with 128 units is printed twice.",
-)
+@finding("Some baselines' numbers are quoted")
 def quoted(evidence: Evidence) -> str:
+    """EXPRNN, SCORNN, EURNN, RGD and three sizes of LSTM in Table 3 come from Lezcano-Casado (2019), with other training
+    settings. RGD with 128 units is printed twice.
+    """
     return f"{len(EXHIBIT.quoted)} numbers of Table 3 were not produced for the paper; our table has them in brackets."
 
 
