@@ -111,6 +111,8 @@ class Record(Stored):
     curve               columns: step, loss, seconds, cpu_seconds, and evaluation_loss and evaluation_score where there are such
     lines               scores of simple methods to compare with
     settings_tried      how many settings were tried for the recipe before this one was chosen
+    reports             the split that the task reports; None where data never repeat
+    higher_is_better    whether a higher score is better, as an accuracy
     """
 
     kind = "run"

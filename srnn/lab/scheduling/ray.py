@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 import os
+import platform
 import socket
 import time
 from pathlib import Path
@@ -128,9 +129,9 @@ def _task(content: str) -> str:
 
     def check(run: Run) -> None:
         if sources() != wanted_sources:
-            raise SettingError(f"{os.uname().nodename} has other sources of srnn than the driver; install the same ones")
+            raise SettingError(f"{platform.node()} has other sources of srnn than the driver; install the same ones")
         if run.task.data_digest != wanted_data:
-            raise SettingError(f"{os.uname().nodename} has other data for {run.task.name} than the driver; see SRNN_DATA")
+            raise SettingError(f"{platform.node()} has other data for {run.task.name} than the driver; see SRNN_DATA")
 
     return json.dumps(attempt(folder=Path(folder), check=check, **message))
 
