@@ -678,7 +678,7 @@ def test_a_damaged_checkpoint_leaves_the_record_of_a_run_that_was_to_go_on(tmp_p
 
 def test_a_run_does_not_go_on_with_another_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_after(3, copy_run(), tmp_path)
-    monkeypatch.setattr(kernels, "DEFAULT", "reference")
+    monkeypatch.setattr(kernels, "_default", "reference")
     with pytest.raises(RecordError, match=r"was begun with backend (native|torch); here it is reference"):
         loop.train(copy_run(), tmp_path)
 

@@ -14,6 +14,7 @@ import srnn
 from srnn import kernels
 from srnn.kernels import BACKENDS, gated_scan, scan_final, scan_states
 from srnn.lab import data
+from srnn.lab.networks import scans
 
 # What rounding may do to 40 steps. The reference and a right backend add in float64 in another order at most.
 TOLERANCE = 1e-9
@@ -27,7 +28,7 @@ ABOUT = {
 def examine() -> dict[str, Any]:
     """Everything `srnn doctor` knows, as plain values; `healthy` is false when a backend differs from the reference."""
     backends = {name: _examine_backend(name) for name in ABOUT}
-    wish, problem = kernels.DEFAULT, None
+    wish, problem = kernels.default_backend(), None
     if wish not in BACKENDS:
         problem = f"SRNN_BACKEND={wish} names no backend; there are {', '.join(BACKENDS)}"
     elif wish != "auto" and not backends[wish]["available"]:
@@ -41,6 +42,7 @@ def examine() -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backends": backends,
+        "scans_error": scans.load_error(),
         "data": {entry["name"]: {key: entry[key] for key in ("state", "where", "detail")} for entry in data.status()},
         "auto": None if problem else kernels.auto_backend(),
         "SRNN_BACKEND": wish,
@@ -76,6 +78,9 @@ def show(found: dict[str, Any], console: Console) -> None:
         if backend["reason"] is not None:
             console.print(f"[yellow]{name}[/yellow] is not available: ", end="")
             console.print(backend["reason"], markup=False, highlight=False)
+    if found["scans_error"] is not None:
+        console.print("The baselines run on plain PyTorch operations: ", end="")
+        console.print(found["scans_error"], markup=False, highlight=False)
     sets = [f"{name} {entry['state']}" for name, entry in found["data"].items()]
     console.print(f"Data sets: {', '.join(sets)}; [bold]srnn data[/bold] says where, and how to get the rest.", highlight=False)
     if found["problem"] is not None:
