@@ -3,41 +3,48 @@
 PYTHON ?= $(shell for p in python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
-SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/*)
+SCANS := srnn/lab/networks/scans
+LIBRARIES := srnn/_C.so $(SCANS)/_C.so
+SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/* $(SCANS)/csrc/*)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PARALLEL := --numprocesses auto --maxprocesses 8  # one process per core
+QUICK := not compile and not trac and not export
 
-.PHONY: demo test slow backends faults bench lint asan setup clean help
+.PHONY: demo quick test slow backends faults bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
-demo: setup  ## doctor, a short benchmark, and three problems of the paper learned before your eyes
+demo: setup  ## doctor, a short benchmark, and training on three tasks of the paper
 	@$(BIN)/srnn doctor
 	@$(BIN)/srnn bench --quick
 	@$(BIN)/srnn demo
 	@echo
-	@echo "Look at two tables above: how many times faster than nn.GRU a training step is (record: results/bench-quick.json),"
-	@echo "and what came out beside the paper. The same as a page, with curves: runs/demo/report/index.html"
+	@echo "The tables above show how many times faster than nn.GRU a training step is (record: results/bench-quick.json),"
+	@echo "and the results next to the paper's. The same as a page, with curves: runs/demo/report/index.html"
 	@echo "Next: $(BIN)/srnn report (the page of the records in results/), $(BIN)/srnn train --help, or 'make bench'."
 
-test: lint  ## lint, the check of the library's ABI, and the tests but the slow ones and the faults
-	@if [ -e srnn/_C.so ]; then echo "abi: the library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch srnn/_C.so; \
-	else echo "abi: no compiled library to check"; fi
+quick: setup  ## tests of layer, kernels and checks in under a minute, for the edit loop
+	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow' -k '$(QUICK)' tests/test_layer.py tests/test_kernels.py tests/test_checks.py
+
+test: lint  ## lint, the ABI of the compiled libraries, and all tests except slow and faults
+	@for library in $(LIBRARIES); do \
+		if [ -e $$library ]; then echo "abi: $$library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch $$library || exit 1; \
+		else echo "abi: $$library is not built"; fi; done
 	@echo "test: pytest"
 	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow and not faults'
 
-slow: setup  ## the slow tests: networks that learn, exhibits rehearsed
+slow: setup  ## the slow tests: networks that learn, short runs of all exhibits
 	@$(BIN)/pytest -q $(PARALLEL) -m slow
 
-# "auto" is the compiled code for this processor: what others get is tested here.
-backends: setup  ## the kernel as it runs without AVX2, layer and networks on plain PyTorch operations
+# The other tests run the code for this processor. These run what other machines get.
+backends: setup  ## tests of the kernels without AVX2, and of layer and networks on plain PyTorch operations
 	@SRNN_ISA=baseline $(BIN)/pytest -q $(PARALLEL) -k native tests/test_kernels.py
 	@SRNN_BACKEND=torch $(BIN)/pytest -q $(PARALLEL) -m 'not slow' tests/test_layer.py tests/test_baselines.py
 
-# FILL=docs/faults.md puts the table of this run into that file.
-faults: setup  ## processes killed, disks filled, files damaged, by the thousand; says how many were survived
+# FILL=docs/faults.md writes the table of this run to that file.
+faults: setup  ## thousands of killed processes, full disks and damaged files
 	@SRNN_FAULTS=$(FILL) $(BIN)/pytest -q -s -m faults tests/test_faults.py
 
-bench: setup  ## speed and memory beside nn.RNN, nn.LSTM and nn.GRU; writes a record
+bench: setup  ## speed and memory compared with nn.RNN, nn.LSTM and nn.GRU; writes a record
 	@$(BIN)/srnn bench
 
 lint: setup  ## ruff, mypy and import-linter
@@ -46,21 +53,22 @@ lint: setup  ## ruff, mypy and import-linter
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo 2>&1
 
-# A library of its own, so that the one in use stays as it is. Python does not know of the sanitizers: they are preloaded.
+# Libraries of their own, in the tree that SRNN_LIBRARY expects. Python is not built with sanitizers, so they are preloaded.
 TORCH = $(shell $(BIN)/python -c 'import torch; print(torch.__path__[0])')
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr,alignment
-asan: setup  ## the tests of the compiled kernels under AddressSanitizer and UndefinedBehaviorSanitizer
-	@echo "asan: building the kernel with sanitizers"
-	@mkdir -p build/asan
-	@g++ -std=c++17 -O1 -g -fno-omit-frame-pointer -fPIC -shared $(SANITIZE) -fno-math-errno -fno-trapping-math -Wno-psabi \
-		-DTORCH_TARGET_VERSION=0x020a000000000000 -I$(TORCH)/include srnn/kernels/csrc/*.cpp -L$(TORCH)/lib -ltorch_cpu \
-		-o build/asan/_C.so
-	@SRNN_LIBRARY=build/asan/_C.so SRNN_REQUIRE=native ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+CXX_ASAN = g++ -std=c++17 -O1 -g -fno-omit-frame-pointer -fPIC -shared $(SANITIZE) -fno-math-errno -fno-trapping-math -Wno-psabi \
+	-DTORCH_TARGET_VERSION=0x020a000000000000 -I$(TORCH)/include -Isrnn/kernels/csrc -L$(TORCH)/lib
+asan: setup  ## tests of both libraries under AddressSanitizer and UndefinedBehaviorSanitizer
+	@echo "asan: building both libraries with sanitizers"
+	@mkdir -p build/asan/$(SCANS)
+	@$(CXX_ASAN) srnn/kernels/csrc/*.cpp -ltorch_cpu -o build/asan/srnn/_C.so
+	@$(CXX_ASAN) $(SCANS)/csrc/*.cpp -ltorch_cpu -o build/asan/$(SCANS)/_C.so
+	@SRNN_LIBRARY=build/asan SRNN_REQUIRE=native ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-		$(BIN)/pytest -m 'not slow' -k '(native and not compiled and not traced) or test_scans' \
+		$(BIN)/pytest -m 'not slow' -k '(native and not compile and not trac) or (test_scans and not compiled_graph)' \
 		tests/test_kernels.py tests/test_scans.py
 
-setup: .venv/installed
+setup: .venv/installed  ## the virtual environment .venv with srnn, its compiled libraries and all tools
 
 .venv/torch: constraints.txt
 	@test -n "$(PYTHON)" || { echo "setup: Python 3.11 or later was not found; name one with: make PYTHON=/path/to/python"; exit 1; }
@@ -71,15 +79,16 @@ setup: .venv/installed
 	@touch $@
 
 .venv/installed: .venv/torch $(SOURCES)
-	@echo "setup: srnn with its kernel, its laboratory and its tools"
+	@echo "setup: srnn with its compiled libraries, its laboratory and its tools"
 	@$(BIN)/pip install -qq --constraint constraints.txt --no-build-isolation --editable '.[lab,test,dev]'
-	@test ! -e srnn/_build_error.txt || echo "setup: no compiled kernel: $$(cat srnn/_build_error.txt); the plain PyTorch backend works"
+	@for note in $(LIBRARIES:_C.so=_build_error.txt); do \
+		test ! -e $$note || echo "setup: $${note%_build_error.txt}_C.so was not built: $$(cat $$note); plain PyTorch runs instead"; done
 	@touch $@
 
-clean:  ## what the build and the tools left; .venv stays
-	rm -rf build dist srnn.egg-info srnn/_C.so srnn/_build_error.txt .venv/installed
+clean:  ## remove the files of the build and the tools, except .venv
+	rm -rf build dist srnn.egg-info $(LIBRARIES) $(LIBRARIES:_C.so=_build_error.txt) .venv/installed
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find srnn tests -name __pycache__ -prune -exec rm -rf {} +
 
-help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+help:  ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18

@@ -99,7 +99,7 @@ class InputNetwork(nn.Module):
         if maps is not None:
             return kernels.cell(x, h, maps, permutation, self._modules["gate"] is not None, self.has_bias, activation)
         P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
-        return kernels.ACTIVATIONS[activation](P_h + self(x))
+        return kernels.ACTIVATIONS[activation].function(P_h + self(x))
 
     def quick_step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor | None:
         """`step` where input of the right sizes is plainly right; None where it must be looked at, or modules be called."""

@@ -12,13 +12,14 @@ import torch
 from srnn.kernels import native
 from srnn.lab import data
 from srnn.lab.data import mnist, speech
+from srnn.lab.networks import scans
 from srnn.lab.tasks import pmnist
 
 
 def pytest_sessionstart() -> None:
     """SRNN_REQUIRE=native,ray,mnist makes an error of what is missing, where tests would otherwise be left out."""
     missing = {
-        "native": native.load_error(),
+        "native": native.load_error() or scans.load_error(),
         "ray": None if importlib.util.find_spec("ray") else "it is not installed",
         "mnist": None if data.is_here("mnist") else "`srnn data` says how to get it",
         "browser": None,  # test_page.py looks for it

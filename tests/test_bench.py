@@ -105,7 +105,7 @@ def test_a_run_shows_and_records_every_setting_and_every_limit(tmp_path: Path, c
 def test_a_run_without_the_native_kernel_says_which_backend_ran(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(kernels, "DEFAULT", "torch")
+    monkeypatch.setattr(kernels, "_default", "torch")
     bench.main(repeats=1, threads=1, out=tmp_path / "bench.json", only=["pmnist", "dense", "dense-T"])
     record = store.read(tmp_path / "bench.json")
     assert record["backend"]["name"] == "torch"
@@ -208,9 +208,9 @@ def test_a_kernel_that_lies_stops_the_benchmark(
 
 def test_the_check_leaves_the_chosen_backend_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("auto", "torch"):
-        monkeypatch.setattr(kernels, "DEFAULT", name)
+        monkeypatch.setattr(kernels, "_default", name)
         check_results(training.SETTINGS[:1])
-        assert name == kernels.DEFAULT
+        assert name == kernels.default_backend()
 
 
 # Times ----------------------------------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_the_slope_of_a_quadratic_time_is_two(form: str, axis: int, monkeypatch:
 
 @pytest.mark.parametrize("setting", [s for s in training.SETTINGS if s.part == "step"], ids=lambda s: s.key)
 def test_the_matrix_products_are_those_of_a_training_step(setting: training.Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "DEFAULT", "reference")  # the plain composition: nothing is recomputed
+    monkeypatch.setattr(kernels, "_default", "reference")  # the plain composition: nothing is recomputed
     small = replace(setting, N=2, T=24, H=16)
     step = training.training_step(small, "srnn")
     with FlopCounterMode(display=False) as of_step:

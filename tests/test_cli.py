@@ -44,7 +44,7 @@ KINDS: list[type[Settings]] = [RunSettings, *TASKS.values(), *NETWORKS.values()]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    monkeypatch.setattr(kernels, "DEFAULT", "auto")
+    monkeypatch.setattr(kernels, "_default", "auto")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")
 
@@ -185,7 +185,7 @@ def test_doctor_says_why_native_is_missing_and_what_runs_instead(run: Run, monke
 
 
 def test_doctor_obeys_and_shows_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "DEFAULT", "reference")
+    monkeypatch.setattr(kernels, "_default", "reference")
     assert "auto runs reference (SRNN_BACKEND=reference)." in run("doctor")[1]
 
 
@@ -194,7 +194,7 @@ def test_doctor_fails_when_the_environment_asks_for_what_cannot_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, wish: str, answer: str
 ) -> None:
     monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler")
-    monkeypatch.setattr(kernels, "DEFAULT", wish)
+    monkeypatch.setattr(kernels, "_default", wish)
     code, out, _ = run("doctor")
     assert code == 1
     assert answer in out

@@ -1,11 +1,13 @@
 """Every backend of `shuffle_scan` against the loop that specifies it: states, gradients, and what PyTorch asks of operators."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -1113,7 +1115,7 @@ def test_a_backend_that_is_not_there_says_why_and_what_to_do(monkeypatch: pytest
     monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler was found; install one")
     with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
         shuffle_scan(B, H0, backend="native")
-    monkeypatch.setattr(kernels, "DEFAULT", "native")
+    monkeypatch.setattr(kernels, "_default", "native")
     with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
         shuffle_scan(B, H0)
 
@@ -1134,9 +1136,56 @@ def test_the_environment_says_what_auto_means() -> None:
     assert "'cuda'; there are auto, native, reference, torch" in wrong.stderr
 
 
-def test_a_library_that_was_not_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(native, "LIBRARY", tmp_path / "_C.so")
-    monkeypatch.setattr(native, "BUILD_ERROR", tmp_path / "_build_error.txt")
-    assert "pip install" in (native.load_error.__wrapped__() or "")
-    native.BUILD_ERROR.write_text("g++ was not found\n")
-    assert (native.load_error.__wrapped__() or "").startswith("g++ was not found;")
+def test_use_chooses_the_default_backend_and_restores_it() -> None:
+    before = kernels.default_backend()
+    with kernels.use("torch"):
+        with kernels.use("reference"):
+            assert kernels.auto_backend() == "reference"
+        assert kernels.auto_backend() == "torch"
+        with pytest.raises(ZeroDivisionError), kernels.use("reference"):
+            raise ZeroDivisionError
+        assert kernels.auto_backend() == "torch"
+        with pytest.raises(errors.SettingError, match="no backend is called 'cuda'"), kernels.use("cuda"):
+            pass
+    assert kernels.default_backend() == before
+
+
+def test_a_compiled_graph_obeys_use() -> None:
+    graphs: list[list[str]] = []
+
+    def compile(graph: Any, inputs: Any) -> Any:
+        graphs.append([str(node.target) for node in graph.graph.nodes if "srnn" in str(node.target)])
+        return graph.forward
+
+    def inside(b: Tensor) -> Tensor:
+        with kernels.use("torch"):
+            return shuffle_scan(b, H0)
+
+    expected = shuffle_scan(B, H0, backend="reference")
+    torch.compiler.reset()
+    assert_close(torch.compile(inside, fullgraph=True, backend=compile)(B), expected)
+    outside = torch.compile(lambda b: shuffle_scan(b, H0), fullgraph=True, backend=compile)
+    for backend in ("torch", "reference", "torch"):  # the second graph must not be that of the first, the third may be
+        with kernels.use(backend):
+            assert_close(outside(B), expected)
+    assert graphs == [["srnn_torch.shuffle_scan"], ["srnn_torch.shuffle_scan"], []]
+
+
+def test_every_activation_of_the_table_is_compiled_and_another_is_an_error() -> None:
+    source = (Path(native.__file__).parent / "csrc" / "kernels.h").read_text()
+    assert re.findall(r'\{"(\w+)", Activation::(\w+)\}', source) == [(name, name) for name in kernels.ACTIVATIONS]
+    if native.load_error() is None:
+        with pytest.raises(RuntimeError, match="no activation is called 'sin'; there are relu, tanh, clip"):
+            torch.ops.srnn.shuffle_scan(B, H0, None, None, None, None, False, "sin")
+
+
+def test_a_library_that_was_not_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "ROOT", tmp_path)
+    load_error, package = native.load_error.__wrapped__, "srnn.lab.networks.scans"
+    assert re.match(r"_C.so of srnn was not built; .*pip install", load_error() or "")
+    folder = tmp_path / "srnn" / "lab" / "networks" / "scans"
+    folder.mkdir(parents=True)
+    (folder / "_build_error.txt").write_text("g++ was not found\n")
+    assert (load_error(package) or "").startswith("g++ was not found;")
+    (folder / "_C.so").write_bytes(b"no library")
+    assert "does not load with torch" in (load_error(package) or "")

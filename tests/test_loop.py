@@ -740,7 +740,7 @@ def test_a_damaged_checkpoint_leaves_the_record_of_a_run_to_be_extended(tmp_path
 
 def test_a_run_does_not_resume_with_another_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_after(3, copy_run(), tmp_path)
-    monkeypatch.setattr(kernels, "DEFAULT", "reference")
+    monkeypatch.setattr(kernels, "_default", "reference")
     with pytest.raises(RecordError, match=r"was started with backend (native|torch); here it is reference"):
         loop.train(copy_run(), tmp_path)
 

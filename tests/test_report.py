@@ -1298,7 +1298,7 @@ def test_untrained_seeds_are_thin_curves_next_to_their_median(world: list[dict[s
 def test_solved_has_one_meaning_in_records_and_rules() -> None:
     for share, is_solved in ((0.99 / SOLVED, True), (1.01 / SOLVED, False)):
         run = point("copy", "gru", 200).run
-        each = Result(recorded(run, share * run.task.guesser, half_at=0.01))
+        each = Result(recorded(run, share * run.task.chance, half_at=0.01))
         assert each.is_solved is is_solved
         assert (each.reached(solved_at(each)) is not None) is is_solved
 

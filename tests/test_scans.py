@@ -1,5 +1,8 @@
-"""linear_scan and modrelu_scan: compiled and plain code give what a loop under autograd gives, values and every gradient."""
+"""linear_scan and modrelu_scan: compiled and plain code equal a loop under autograd, in values and in every gradient."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -8,24 +11,23 @@ from torch import Tensor
 
 from srnn import kernels
 from srnn.errors import BackendError, DerivativeError, SettingError
-from srnn.kernels import native
-from srnn.kernels.ops import NAMESPACES
-from srnn.lab.networks.scans import linear, modrelu
+from srnn.lab.networks import scans
+from srnn.lab.networks.scans import NAMESPACES, linear, modrelu
 
 SHAPES = [(4, 7, 5), (1, 1, 1), (3, 1, 8), (2, 9, 64), (5, 3, 67), (3, 0, 4), (0, 3, 4)]  # N, T, H
 KINDS = [("identity", False), ("identity", True), ("relu", False), ("relu", True), ("complex", False)]
 
 
-NATIVE = native.load_error() is None
+NATIVE = scans.load_error() is None
 
 
 def ops(namespace: str) -> Any:
-    """In "srnn" the compiled code runs, which is to be seen and not to be hoped for."""
-    if namespace == "srnn":
+    """The operators of a namespace, after a check that those of "srnn_lab" are the compiled ones."""
+    if namespace == "srnn_lab":
         if not NATIVE:
             pytest.skip("the compiled library is not here")  # an error where $SRNN_REQUIRE asks for it
         for name in ("linear_scan", "linear_scan_backward", "modrelu_scan", "modrelu_scan_backward"):
-            assert torch._C._dispatch_has_kernel_for_dispatch_key(f"srnn::{name}", "CPU")
+            assert torch._C._dispatch_has_kernel_for_dispatch_key(f"srnn_lab::{name}", "CPU")
     return getattr(torch.ops, namespace)
 
 
@@ -84,7 +86,7 @@ def test_linear_scan_is_a_loop(
         results.append([states, *gradients])
     torch.testing.assert_close(*results)
     if fades and T > 0:  # the scan in log2(T) passes, which steps that grow do not take
-        assert bool(doublings) == (namespace == "srnn_torch")
+        assert bool(doublings) == (namespace == "srnn_lab_torch")
     if kind == "relu" and b.numel() > 20:
         assert 0.1 < float((results[0][0] > 0).double().mean()) < 0.9
 
@@ -104,10 +106,10 @@ def test_compiled_and_plain_linear_scan_agree(
         draw(N, K, like=dtype),
     )
     a = a.abs() if sign == "positive" else a
-    states = ops("srnn").linear_scan(b, a, h0, kind)
-    torch.testing.assert_close(states, torch.ops.srnn_torch.linear_scan(b, a, h0, kind), rtol=1e-5, atol=1e-5)
+    states = ops("srnn_lab").linear_scan(b, a, h0, kind)
+    torch.testing.assert_close(states, torch.ops.srnn_lab_torch.linear_scan(b, a, h0, kind), rtol=1e-5, atol=1e-5)
     given = (torch.randn_like(states), states, a, h0, kind)
-    compiled, plain = ops("srnn").linear_scan_backward(*given), torch.ops.srnn_torch.linear_scan_backward(*given)
+    compiled, plain = ops("srnn_lab").linear_scan_backward(*given), torch.ops.srnn_lab_torch.linear_scan_backward(*given)
     torch.testing.assert_close(compiled, plain, rtol=1e-5, atol=1e-5)
 
 
@@ -154,7 +156,7 @@ def test_compiled_and_plain_modrelu_scan_agree(
     N, T, H = shape
     K = 2 * H if is_complex else H
     x, W, b = draw(T, N, K, like=dtype), draw(K, K, like=dtype) / K**0.5, draw(H, like=dtype) / 4
-    h0, compiled, plain = draw(N, K, like=dtype), ops("srnn"), torch.ops.srnn_torch
+    h0, compiled, plain = draw(N, K, like=dtype), ops("srnn_lab"), torch.ops.srnn_lab_torch
     x[:, :1] = 0  # z = 0 at first, where h0 is 0 too
     h0[:1] = 0
     found = compiled.modrelu_scan(x, W.T.contiguous().T, b, h0)
@@ -175,24 +177,51 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     found = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        states = ops("srnn").linear_scan(b, a, h0, "relu")
-        z = ops("srnn").modrelu_scan(x, W, c, s0)
-        found.append([states, *ops("srnn").linear_scan_backward(b, states, a, h0, "relu")])
-        found[-1] += [*z, *ops("srnn").modrelu_scan_backward(x, z[1], W, c)]
+        states = ops("srnn_lab").linear_scan(b, a, h0, "relu")
+        z = ops("srnn_lab").modrelu_scan(x, W, c, s0)
+        found.append([states, *ops("srnn_lab").linear_scan_backward(b, states, a, h0, "relu")])
+        found[-1] += [*z, *ops("srnn_lab").modrelu_scan_backward(x, z[1], W, c)]
     torch.testing.assert_close(*found, rtol=0, atol=0)
 
 
-def test_the_backend_that_is_asked_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for backend, namespace in (("torch", "srnn_torch"), ("reference", "srnn_torch"), ("native", "srnn")):
-        monkeypatch.setattr(kernels, "DEFAULT", backend)
-        monkeypatch.setattr(kernels, "NATIVE_ERROR", None)
-        assert linear.operators() is getattr(torch.ops, namespace)
-    monkeypatch.setattr(kernels, "NATIVE_ERROR", "it was not built")
-    with pytest.raises(BackendError, match="backend 'native' is not available: it was not built"):
-        linear.operators()
-    monkeypatch.setattr(kernels, "DEFAULT", "bogus")
+def test_the_default_backend_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", None)
+    monkeypatch.setattr(scans, "load_error", lambda: None)
+    for backend, namespace in (("torch", "srnn_lab_torch"), ("reference", "srnn_lab_torch"), ("native", "srnn_lab")):
+        with kernels.use(backend):
+            assert scans.operators() is getattr(torch.ops, namespace)
+    monkeypatch.setattr(kernels, "_default", "bogus")
     with pytest.raises(SettingError, match="SRNN_BACKEND"):
-        linear.operators()
+        scans.operators()
+
+
+def test_without_its_library_plain_code_runs_unless_native_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", None)
+    monkeypatch.setattr(scans, "load_error", lambda: "it was not built")
+    with kernels.use("auto"):
+        assert scans.operators() is torch.ops.srnn_lab_torch
+    with kernels.use("native"), pytest.raises(BackendError, match="backend 'native' is not available: it was not built"):
+        scans.operators()
+
+
+LOADED = """
+import sys, torch, srnn
+assert not [name for name in sys.modules if name.startswith("srnn.lab")], "import srnn loads nothing of the laboratory"
+from srnn.kernels import native
+from srnn.lab.networks import NETWORKS
+layer, x = NETWORKS["lru"](4).layer(3, 5), torch.randn(2, 5, 3)
+before = native.load_error.cache_info().currsize
+compiled = torch.compile(lambda x: layer(x)[0], fullgraph=True, backend="aot_eager")(x)
+torch.testing.assert_close(compiled, layer(x)[0])
+print(before, native.load_error.cache_info().currsize)
+"""
+
+
+def test_the_library_is_loaded_at_the_first_use_even_in_a_compiled_graph() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, env=os.environ | {"SRNN_BACKEND": "auto"}
+    )
+    assert (done.stdout, done.stderr) == (f"1 {2 if NATIVE else 1}\n", "")
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -221,17 +250,17 @@ def test_second_derivatives_are_refused_in_one_line(namespace: str) -> None:
 )
 def test_the_compiled_code_walks_no_pointer_past_its_end(name: str, shapes: list[tuple[int, ...]], message: str) -> None:
     tensors = [torch.zeros(shape) for shape in shapes]
-    call, kind = getattr(ops("srnn"), name), ["identity"] if name == "linear_scan" else []
+    call, kind = getattr(ops("srnn_lab"), name), ["identity"] if name == "linear_scan" else []
     with pytest.raises(RuntimeError, match=message):
         call(*tensors, *kind)
     fitting = [torch.zeros(shape) for shape in ((2, 3, 4), (4,), (2, 4))]
     with pytest.raises(RuntimeError, match="one dtype"):
-        ops("srnn").linear_scan(fitting[0].double(), *fitting[1:], "identity")
+        ops("srnn_lab").linear_scan(fitting[0].double(), *fitting[1:], "identity")
     with pytest.raises(RuntimeError, match="kind must be"):
-        ops("srnn").linear_scan(*fitting, "tanh")
+        ops("srnn_lab").linear_scan(*fitting, "tanh")
 
 
-@pytest.mark.parametrize("namespace", ["srnn", "srnn_torch"])
+@pytest.mark.parametrize("namespace", ["srnn_lab", "srnn_lab_torch"])
 @pytest.mark.parametrize("kind", ["identity", "relu", "complex"])
 def test_a_state_of_zero_stays_zero_where_powers_overflow(namespace: str, kind: str) -> None:
     b, a, h0 = torch.zeros(1, 600, 2), torch.full((2,), 1.5), torch.zeros(1, 2)
@@ -245,7 +274,9 @@ def test_a_state_of_zero_stays_zero_where_powers_overflow(namespace: str, kind: 
 def test_nan_is_passed_on() -> None:
     b = torch.tensor([[[1.0, torch.nan], [1.0, 1.0]]])
     for kind in ("identity", "relu"):
-        assert torch.ops.srnn.linear_scan(b, torch.ones(2), torch.zeros(1, 2), kind).isnan().tolist() == [[[False, True]] * 2]
+        assert torch.ops.srnn_lab.linear_scan(b, torch.ones(2), torch.zeros(1, 2), kind).isnan().tolist() == [
+            [[False, True]] * 2
+        ]
     for H in (2, 1):
         states = modrelu.modrelu_scan(b, torch.eye(2), torch.zeros(H), torch.zeros(2, 2))
         assert states[0, 0].isnan().any()

@@ -1,13 +1,14 @@
-"""`shuffle_scan` and its relatives: what goes in is checked here, then a backend does the work.
+"""`shuffle_scan` and its variants: this file checks the arguments, then a backend computes.
 
 reference   a plain loop over time, the specification
 native      C++ for the CPU
 torch       plain PyTorch operations, any device
-auto        native on a CPU where it was built, torch elsewhere; $SRNN_BACKEND makes it mean another
+auto        native on a CPU if it was built, otherwise torch; `use` and $SRNN_BACKEND choose another
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,19 +27,21 @@ from srnn.errors import (
     one_of,
 )
 from srnn.kernels import flops, native, ops, pytorch, reference  # noqa: F401  (flops registers its formulas)
-from srnn.kernels.reference import ACTIVATIONS
+from srnn.kernels.activations import ACTIVATIONS
 
 __all__ = [
     "ACTIVATIONS",
     "BACKENDS",
     "auto_backend",
     "cell",
+    "default_backend",
     "gated_scan",
     "native",
     "scan_final",
     "scan_states",
     "shuffle_scan",
     "takes_cell",
+    "use",
 ]
 
 BACKENDS = ("auto", "native", "reference", "torch")
@@ -46,7 +49,7 @@ _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
 
 NATIVE_ERROR = native.load_error()  # loads the library; a constant, so that a compiled graph need not ask
-DEFAULT = os.environ.get("SRNN_BACKEND", "auto")
+_default = os.environ.get("SRNN_BACKEND", "auto")  # changed by `use` alone; a global, which torch.compile guards
 
 
 def shuffle_scan(
@@ -116,7 +119,7 @@ def scan_final(
 ) -> Tensor:
     """The state after each row's last step [N, H]; for ReLU and clip without ever holding the states."""
     namespace = _namespace(backend, b)
-    if namespace is None or activation == "tanh":
+    if namespace is None or not _is_bounded(activation):
         sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reset": reset}
         return scan_states(b, h0, **sequence, reverse=reverse, activation=activation, backend=backend)[1]
     _check(b, h0, ids, permutation, lengths, reset, activation)
@@ -155,7 +158,7 @@ def gated_scan(
         _check_values(b, None, permutation, lengths)
         output, h_n = reference.shuffle_scan(b, h0, None, *sequence)
         return None if final else output, h_n
-    if final and activation != "tanh":
+    if final and _is_bounded(activation):
         return None, _call(namespace.gated_scan_final, *inputs, h0, *sequence)[0]
     output, h_n, _ = _call(namespace.gated_scan, *inputs, h0, *sequence)
     return None if final else output, h_n
@@ -168,7 +171,7 @@ def takes_cell(x: Tensor) -> bool:
     """Whether `cell` runs for this input: on a CPU, compiled, for a few rows, outside of transforms and compiled graphs."""
     return (
         NATIVE_ERROR is None
-        and DEFAULT in ("auto", "native")
+        and _default in ("auto", "native")
         and not torch.compiler.is_compiling()
         and x.dtype in (torch.float32, torch.float64)
         and x.is_cpu
@@ -189,14 +192,54 @@ def cell(
     return torch.ops.srnn.cell.default(x, h, maps, permutation, gate, bias, activation)
 
 
+@contextmanager
+def use(backend: str) -> Iterator[None]:
+    """Makes "auto" mean another backend: `with kernels.use("reference"): ...`.
+
+    It holds for all threads of the process. The environment variable SRNN_BACKEND sets the backend outside of any `use`.
+
+    Args:
+        backend: "auto", "native", "reference" or "torch".
+
+    Raises:
+        SettingError: If there is no backend of this name.
+        BackendError: If the backend is not available.
+    """
+    global _default
+    before, _default = _default, _available(backend)
+    try:
+        yield
+    finally:
+        _default = before
+
+
+def default_backend() -> str:
+    """Returns the name that was given to `use` or is in SRNN_BACKEND, which need not be that of a backend; else "auto"."""
+    return _default
+
+
 def auto_backend() -> str:
-    """What "auto" runs on a CPU: $SRNN_BACKEND, else native where it is built, else torch. Raises where the first cannot be."""
-    wish = _available(DEFAULT, "backend ($SRNN_BACKEND)")
+    """Returns what "auto" runs on a CPU: the default backend if one was chosen, else native if it is built, else torch.
+
+    Raises:
+        SettingError: If SRNN_BACKEND names no backend.
+        BackendError: If native was chosen and is not available.
+    """
+    wish = _available_default()
     return wish if wish != "auto" else "native" if NATIVE_ERROR is None else "torch"
 
 
+def _is_bounded(activation: str) -> bool:
+    """False for activations whose derivative needs all states, and for unknown ones, which are refused later."""
+    return activation in ACTIVATIONS and ACTIVATIONS[activation].bounds is not None
+
+
+def _available_default() -> str:
+    return _available(_default, "backend ($SRNN_BACKEND)")
+
+
 def _available(backend: str, what: str = "backend") -> str:
-    """The backend, where there is one of this name and it can run on a CPU."""
+    """The backend, if there is one of this name and it can run on a CPU."""
     if backend not in BACKENDS:
         raise one_of(what, backend, BACKENDS)
     if backend == "native" and NATIVE_ERROR is not None:
@@ -206,7 +249,7 @@ def _available(backend: str, what: str = "backend") -> str:
 
 def _namespace(backend: str, tensor: Tensor) -> Any:
     """The operators to call; None for the reference. A backend asked for by name runs or raises."""
-    chosen = _available(DEFAULT, "backend ($SRNN_BACKEND)") if backend == "auto" else _available(backend)
+    chosen = _available_default() if backend == "auto" else _available(backend)
     if ops.is_differentiated():
         if backend not in ("auto", "reference"):
             raise DerivativeError(

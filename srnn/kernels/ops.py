@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from srnn.kernels import pytorch
+from srnn.kernels.activations import ACTIVATIONS, tanh_slope
 
 NAMESPACES = ("srnn", "srnn_torch")
 Maybe = Tensor | None
@@ -83,7 +84,7 @@ class Fakes:
     @staticmethod
     def shuffle_scan(b: Tensor, h0: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
         N, T, H = shape(b, ids)
-        bits = (N, T, (H + 63) // 64 * 8) if rest[-1] != "tanh" else (0,)
+        bits = (0,) if ACTIVATIONS[rest[-1]].bounds is None else (N, T, (H + 63) // 64 * 8)
         return b.new_empty(N, T, H), h0.new_empty(N, H), b.new_empty(bits, dtype=torch.uint8)
 
     @staticmethod
@@ -145,7 +146,7 @@ class Derivatives:
     def keep(ctx: Any, output: tuple[Tensor, ...], *rest: Any) -> None:
         """Saves what the derivative of a scan needs: bits or last zeros, or the states if there are no such (tanh)."""
         *tensors, ctx.reverse, activation = rest
-        kept = output[0] if activation == "tanh" else output[-1]
+        kept = output[0] if ACTIVATIONS[activation].bounds is None else output[-1]
         ctx.mark_non_differentiable(output[-1])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(kept, _like(output[-2]), *tensors)
@@ -201,7 +202,7 @@ class Derivatives:
         if not kept.is_floating_point():
             return None  # the slopes of ReLU do not change
         d, _ = self.ops.shuffle_scan_backward(grad, grad_n, kept, kept, None, *sequence[1:], reverse)
-        slope = 1 - kept * kept
+        slope = tanh_slope(kept)
         return torch.where(slope > 0, -2 * kept * (s / slope) * (d / slope), 0)
 
     def gated_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -24,10 +24,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from srnn.errors import LengthError, SettingError, SymbolError
-from srnn.kernels.reference import ACTIVATIONS
+from srnn.kernels.activations import ACTIVATIONS, tanh_slope
 
 CHUNK = 64  # steps; longer chunks mean fewer calls, more memory and larger running sums
-BOUNDS = {"relu": (0.0, torch.inf), "clip": (-1.0, 1.0)}  # sigma keeps a state within them; at a bound its derivative is 0
 
 Maybe = Tensor | None
 Store = Callable[[Tensor, Tensor], None]  # takes steps [L] and what every unit was before and in them [N, L + 1, H]
@@ -44,15 +43,16 @@ def shuffle_scan(
     activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     walk = _Walk(b, ids, permutation, lengths, reset, reverse)
-    has_bits = activation != "tanh"
+    sigma = ACTIVATIONS[activation]
+    has_bits = sigma.bounds is not None
     output, h = b.new_empty(walk.shape), h0.to(_wide(b))
     kept = b.new_empty((*walk.shape[:2], (b.shape[-1] + 63) // 64 * 8) if has_bits else 0, dtype=torch.uint8)
     for steps in walk.chunks():
-        u = _states(walk.read(b, ids, steps), h, walk.cut(steps), activation)
+        u = _states(walk.read(b, ids, steps), h, walk.cut(steps), sigma.bounds)
         states = walk.settle(u, steps)
         walk.write(output, None, steps, states)
         if has_bits:
-            walk.write(kept, None, steps, _pack(~_is_flat(states, activation)))
+            walk.write(kept, None, steps, _pack(~sigma.is_flat(states)))
         h = walk.leave(u, steps)
     return output, h.to(b.dtype, copy=True), kept
 
@@ -67,14 +67,15 @@ def shuffle_scan_final(
     reverse: bool,
     activation: str,
 ) -> tuple[Tensor, Tensor]:
-    if activation == "tanh":
-        raise SettingError("the derivative of tanh needs all states; the final form takes relu or clip")
+    sigma = ACTIVATIONS[activation]
+    if sigma.bounds is None:
+        raise SettingError(f"the derivative of {activation} needs all states; the final form takes relu or clip")
     walk = _Walk(b, ids, permutation, lengths, reset, reverse)
     h, zero = h0.to(_wide(b)), torch.zeros_like(h0, dtype=torch.int32)
     for steps in walk.chunks():
         cut = walk.cut(steps)
-        u = _states(walk.read(b, ids, steps), h, cut, activation)
-        zeros = torch.where(_is_flat(u[:, 1:], activation), steps.int()[:, None], 0)
+        u = _states(walk.read(b, ids, steps), h, cut, sigma.bounds)
+        zeros = torch.where(sigma.is_flat(u[:, 1:]), steps.int()[:, None], 0)
         if cut is not None:
             zeros = zeros.maximum(torch.where(cut, steps.int()[:, None] - 1, 0))
         zero = walk.leave(torch.cat([zero[:, None], zeros], 1).cummax(1).values, steps)
@@ -226,7 +227,8 @@ def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate:
     b = F.linear(b, *each[last])
     if gate:
         b = b * F.linear(x, *each[-1]).sigmoid()
-    return ACTIVATIONS[activation]((h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)) + b)
+    P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
+    return ACTIVATIONS[activation].function(P_h + b)
 
 
 class _Walk:
@@ -303,17 +305,11 @@ class _Walk:
         return u[self.rows, taken, self.back[taken[:, 0]]]
 
 
-def _states(c: Tensor, start: Tensor, cut: Maybe, activation: str) -> Tensor:
+def _states(c: Tensor, start: Tensor, cut: Maybe, bounds: tuple[float, float] | None) -> Tensor:
     """Every unit before and in a chunk [N, L + 1, H]: u_t = sigma(u_{t-1} + c_t), from 0 where it is cut."""
-    if activation == "tanh":
+    if bounds is None:
         return _loop(c, start, None, cut)
-    low, high = BOUNDS[activation]
-    return _climb(c, start) if activation == "relu" and cut is None else _compose(c, start, cut, low, high)
-
-
-def _is_flat(h: Tensor, activation: str) -> Tensor:
-    """Where the derivative of ReLU or clip is 0. A NaN lets a gradient pass with ReLU, as in torch, and not with clip."""
-    return h <= 0 if activation == "relu" else ~(h.abs() < 1)
+    return _climb(c, start) if bounds == (0.0, torch.inf) and cut is None else _compose(c, start, cut, *bounds)
 
 
 def _compose(c: Tensor, start: Tensor, cut: Maybe, low: float, high: float) -> Tensor:
@@ -353,7 +349,7 @@ def _derivative(v: Tensor, ids: Maybe, s: Tensor, kept: Tensor, walk: _Walk, sto
         if cut is not None:
             s = s.masked_fill(cut[:, 0], 0)
         if kept.is_floating_point():
-            u = _loop(c, s, 1 - walk.read(kept, None, steps) ** 2, cut)
+            u = _loop(c, s, tanh_slope(walk.read(kept, None, steps)), cut)
         elif kept.dtype == torch.int32:  # only the last state is asked for: before its last zero anything may stand
             u = _climb(c, s, (kept - steps[0] + 1).clamp(0, L).long()[:, None].expand(-1, L + 1, -1))
             kept = walk.leave(kept[:, None].expand(-1, L + 1, -1), steps)

@@ -1,4 +1,4 @@
-// The kernels for x86 processors with AVX2; binding.cpp asks the processor before it calls them.
+// The kernels for x86 processors with AVX2; `kernels_for` in plan.h asks the processor before it calls them.
 #include "kernels.h"
 
 #if defined(__x86_64__)
@@ -9,7 +9,7 @@
 #endif
 #define SRNN_AVX2  // __AVX2__ would not do: g++ 12 reads the whole file before it looks at the pragma
 namespace srnn::avx2 {
-#include "shuffle_scan.inl"
+#include "kernels.inl"
 }
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -2,5 +2,5 @@
 #include "kernels.h"
 
 namespace srnn::baseline {
-#include "shuffle_scan.inl"
+#include "kernels.inl"
 }

@@ -1,7 +1,7 @@
-// One step of the layer for a few sequences, h' = sigma(P h + b(x)), and its derivative: included once per instruction set.
+// One step of the layer for a few sequences, h' = sigma(P h + b(x)), and its derivative; included once per instruction set.
 //
-// Every linear map is y = W v + c with W [M, K] in rows. A step reads each weight once, so it is bound by reading the weights;
-// the rows v of all sequences stay in L1. Sums run over k in eight lanes, in the same order for any number of sequences.
+// Every linear map is y = W v + c with W [M, K] stored by rows. A step reads each weight once, which takes most of its time.
+// The rows v of all sequences stay in L1. Sums over k use eight lanes, in the same order for any number of sequences.
 
 // y [N, M] = v [N, K] W^T + c, four rows of W at a time.
 template <class S> void affine(const S* v, int64_t N, int64_t K, const S* W, const S* c, int64_t M, S* y) {
@@ -31,8 +31,7 @@ template <class S> void affine(const S* v, int64_t N, int64_t K, const S* W, con
 }
 
 // out [K] += the sum over j of factor[j] times row j of `rows` [count, K]; a factor every `stride` elements.
-template <class S>
-void add_weighted(const S* factor, int64_t stride, int64_t count, const S* rows, int64_t K, S* out) {
+template <class S> void add_weighted(const S* factor, int64_t stride, int64_t count, const S* rows, int64_t K, S* out) {
   typedef typename Wide<S>::vec vec;
   constexpr int R = 4;
   int64_t k = 0;
@@ -47,7 +46,7 @@ void add_weighted(const S* factor, int64_t stride, int64_t count, const S* rows,
     for (int64_t j = 0; j < count; ++j) out[k] += factor[j * stride] * rows[j * K + k];
 }
 
-// Derivatives of y = v W^T + c from dy [N, M]: dW and dc are written, dv is added to; null where not wanted.
+// Derivatives of y = v W^T + c from dy [N, M]: writes dW and dc, adds to dv; null where not wanted.
 template <class S>
 void affine_backward(const S* dy, const S* v, int64_t N, int64_t K, const S* W, int64_t M, S* dW, S* dc, S* dv) {
   if (dW) __builtin_memset(dW, 0, M * K * sizeof(S));
@@ -59,7 +58,7 @@ void affine_backward(const S* dy, const S* v, int64_t N, int64_t K, const S* W, 
   }
 }
 
-// The values inside a step: hidden layers one after the other, then f_r(x) and the open share of the gate.
+// The values inside a step: the hidden layers one after the other, then f_r(x) and the value of the gate.
 template <class S> struct Inside {
   const Cell& c;
   Scratch<S> memory;
@@ -110,13 +109,8 @@ template <class S> void cell(const Cell& c) {
   for (int64_t n = 0; n < c.N; ++n)
     for (int64_t i = 0; i < c.H; ++i) {
       const int64_t at = n * c.H + i, from = n * c.H + (c.source ? c.source[i] : i + 1 == c.H ? 0 : i + 1);
-      S v = h[from] + (c.gate.weight ? in.f[at] * in.open[at] : in.f[at]);
-      switch (c.activation) {
-        case Activation::relu: v = v <= 0 ? 0 : v; break;
-        case Activation::clip: v = v > 1 ? 1 : v < -1 ? -1 : v; break;
-        case Activation::tanh: v = sizeof(S) == 4 ? __builtin_tanhf(v) : __builtin_tanh(v); break;
-      }
-      out[at] = v;
+      const S v = h[from] + (c.gate.weight ? in.f[at] * in.open[at] : in.f[at]);
+      out[at] = activated(c.activation, v);
     }
 }
 
@@ -129,13 +123,7 @@ template <class S> void cell_backward(const Cell& c, const CellGradient& g) {
   for (int64_t n = 0; n < N; ++n)
     for (int64_t i = 0; i < H; ++i) {
       const int64_t at = n * H + i, from = n * H + (c.source ? c.source[i] : i + 1 == H ? 0 : i + 1);
-      S d = grad[at];
-      const S v = out[at];
-      switch (c.activation) {
-        case Activation::relu: d = v <= 0 ? 0 : d; break;
-        case Activation::clip: d = v < 1 && v > -1 ? d : 0; break;
-        case Activation::tanh: d *= 1 - v * v; break;
-      }
+      const S d = passed_back(c.activation, grad[at], out[at]);
       if (dh) dh[from] = d;
       df[at] = c.gate.weight ? d * in.open[at] : d;
       if (c.gate.weight) dq[at] = df[at] * in.f[at] * (1 - in.open[at]);

@@ -1,10 +1,17 @@
-// What the kernels are given and which there are; no torch types, no templates. shuffle_scan.inl has the kernels themselves.
+// The arguments of the kernels, without torch types and without templates. The kernels themselves are in
+//
+//   simd.inl    vectors, activations
+//   rows.inl    the scans, step by step
+//   lanes.inl   the last state from a table, block of units by block of units
+//   cell.inl    one step of the layer
+//
+// and compute
 //
 //   h_t = sigma(P h_{t-1} + b_t)            (P h)_i = h_{p[i]}
 //   d_t = sigma'_t (g_t + P^T d_{t+1})
 //
-// A tensor [N, T, H] is given by its first element and its strides in n and t, in elements; units lie side by side.
-// A step k counts in the order of the recurrence, 1 to a row's length; reversed rows run through t from their end to 0.
+// A tensor [N, T, H] is given by its first element and its strides in n and t, in elements. Units are contiguous.
+// Steps k are counted in the order of the recurrence, from 1 to the length of a row. Reversed rows go from their end to t = 0.
 #pragma once
 
 #include <cstdint>
@@ -13,63 +20,76 @@
 
 namespace srnn {
 
-// How a unit finds its predecessor: at the next place (shift), at its own (identity), or by an index.
+// Where a unit finds its predecessor: in the next unit (shift), in itself (identity), or by an index.
 enum class Link { shift, identity, gather };
 
-// sigma: max(0, v), tanh(v), or v kept in [-1, 1]. The derivative of relu and clip is 0 or 1, and 0 at the bounds.
+// sigma: max(0, v), tanh(v), or v clamped to [-1, 1]. simd.inl has the code, srnn/kernels/activations.py the table of Python.
 enum class Activation { relu, tanh, clip };
+constexpr struct {
+  const char* name;
+  Activation activation;
+} kActivations[] = {{"relu", Activation::relu}, {"tanh", Activation::tanh}, {"clip", Activation::clip}};
+
+// Whether sigma clamps to bounds: then its derivative is 0 at a bound and 1 elsewhere, and one bit per state is enough for it.
+constexpr bool is_bounded(Activation activation) { return activation != Activation::tanh; }
 
 struct Sequence {
   int64_t N, T, H;
   const int64_t* lengths;  // [N] or null: all T
-  const bool* reset;       // [N, T] or null: no state crosses the border between t - 1 and t where it is true
+  const bool* reset;       // [N, T] or null: where true, no state passes from t - 1 to t or back
   bool reverse;
   Link link;
   const int32_t* source;       // [H] p, when link is gather
   const int32_t* destination;  // [H] the inverse of p
+
+  int64_t length_of(int64_t n) const { return lengths ? lengths[n] : T; }
+  // Whether the state is cleared before step k of sequence n. Nothing comes before the first step of a reversed row.
+  bool is_cut(int64_t n, int64_t length, int64_t k) const {
+    if (!reset || (reverse && k == 1)) return false;
+    return reset[n * T + (reverse ? length - k + 1 : k - 1)];
+  }
 };
 
-// Whether the state is cleared before step k of sequence n. The first step of a reversed row crosses no border.
-inline bool is_cut(const Sequence& s, int64_t n, int64_t length, int64_t k) {
-  if (!s.reset || (s.reverse && k == 1)) return false;
-  return s.reset[n * s.T + (s.reverse ? length - k + 1 : k - 1)];
-}
-
-// Where row t of sequence n is read: b itself, or a table [V, H] by ids [N, T].
+// Where b_t of sequence n is read: b itself, or a table [V, H] by ids [N, T].
 struct Input {
   const void* base;
   int64_t stride_n, stride_t;
   const int32_t* ids;  // null: dense
 };
 
-// b = (r + c) * sigmoid(q + e), made of two products r and q that are already there; the derivative overwrites them. With few
-// inputs q = x U^T costs less to make in place than to store and load.
+// b = (r + c) * sigmoid(q + e), from two matrix products r and q of a chunk of sequences. The derivative overwrites r and q.
+// With few inputs it is cheaper to compute q = x U^T inside the scan than to store and load it.
 enum class Made { no, without_gate, by_products, with_few_inputs };
 constexpr int64_t kFew = 4;
 struct Gate {
   Made made;                     // no: b is read from memory
+  int64_t first;                 // the first sequence of the chunk
   const void *bias, *gate_bias;  // [H] or null
-  void *r, *q;                   // [N, T, H]
+  void *r, *q;                   // [chunk, T, H]
   const void *x, *gate_weight;   // few inputs: [N, T, C] and [H, C]
   int64_t C;
-  void *bias_sum, *gate_sum;     // derivative: [N, H] in the state's type, sums over time
-  void* weight_sum;              // few inputs: [N, C, H]
+  void *bias_sum, *gate_sum;  // derivative: [chunk, H] in the state's type, sums over time
+  void* weight_sum;           // few inputs: [chunk, C, H]
 };
+
+// What a forward pass returns: all states, or only the one after each row's last step.
+enum class Wanted { states, last_state };
 
 struct Forward {
   Sequence sequence;
   Input input;
   Gate gate;
   Activation activation;
-  const void* h0;   // [N, H]
-  void* output;     // [N, T, H], null: only the last state
-  uint8_t* bits;    // [N, T, groups of 64 units], null for tanh or last state
-  void* h_n;        // [N, H]
-  int32_t* last_zero;  // [N, H], with the last state only: the last step whose derivative is 0, or k - 1 for a cut at step k
+  Wanted wanted;
+  const void* h0;      // [N, H]
+  void* h_n;           // [N, H]
+  void* output;        // states: [N, T, H]
+  uint8_t* bits;       // states of a bounded activation: [N, T, groups of 64 units]
+  int32_t* last_zero;  // last state: [N, H], the last step whose derivative is 0, or k - 1 for a cut at step k
 };
 
-// What the forward pass left for the derivative: a bit per unit and step, the states of tanh, or the last step at which a unit's
-// derivative was 0.
+// What the forward pass kept for the derivative: a bit per unit and step, the states of tanh, or the last step at which the
+// derivative of a unit was 0.
 enum class Kept { bits, states, last_zero };
 
 struct Backward {
@@ -81,28 +101,28 @@ struct Backward {
   const uint8_t* bits;
   const void* states;
   const int32_t* last_zero;
-  void* db;            // [N, T, H], or null
-  void* table;         // [V, stride] in the state's type, added to, or null
+  void* db;     // [N, T, H], or null
+  void* table;  // [V, stride] in the state's type, added to, or null
   int64_t table_stride;
   const int32_t* ids;
   Gate gate;
-  void* dh0;           // [N, H]
+  void* dh0;  // [N, H]
 };
 
-// Final state from a table, ReLU or clip. Units are renumbered along the cycles of p, so that in each cycle the next place holds the
-// predecessor. Forward, rows of the table are padded: every cycle is followed by a repetition of its beginning, and a block of
-// lanes never wraps.
+// The last state from a table, for a bounded activation. Units are renumbered along the cycles of p, so that in each cycle the
+// next place holds the predecessor. In the forward pass the rows of the table are padded: every cycle is followed by a copy of
+// its beginning, so a block of lanes never wraps.
 struct Cycles {
-  bool turn;              // false for the identity: one cycle that stands still
+  bool turn;  // false for the identity: one cycle that does not move
   int64_t count;
   const int64_t* length;  // [count]
   const int64_t* padded;  // [count] where the cycle starts in a padded row
-  const int32_t* unit;    // [width] which unit stands at a place of a padded row
+  const int32_t* unit;    // [width] the unit at each place of a padded row
   int64_t width;          // of a padded row
-  const int32_t* order;   // [H] which unit stands at a place without padding, cycle after cycle
+  const int32_t* order;   // [H] the unit at each place without padding, cycle after cycle
   int64_t blocks;
-  const int32_t* cycle;   // [blocks] the cycle that a block of 64 lanes belongs to
-  const int64_t* first;   // [blocks] its first lane, in the cycle
+  const int32_t* cycle;  // [blocks] the cycle that a block of 64 lanes belongs to
+  const int64_t* first;  // [blocks] its first lane, in the cycle
 };
 
 struct TableScan {
@@ -126,7 +146,7 @@ struct Map {
 };
 struct Cell {
   int64_t N, C, H, depth;
-  const Map* hidden;      // [depth] the hidden layers of f_r, each followed by ReLU
+  const Map* hidden;  // [depth] the hidden layers of f_r, each followed by ReLU
   Map linear, gate;
   Activation activation;
   const int64_t* source;  // [H] (P h)_i = h[source[i]]; null: the shift
@@ -143,7 +163,8 @@ struct CellGradient {
   MapGradientOut linear, gate;
 };
 
-constexpr int64_t kLanes = 64;  // units that are worked on at once; one bit each in a word of `bits`
+constexpr int64_t kLanes = 64;  // units in a group; one bit each in a word of `bits`
+inline int64_t groups_of(int64_t H) { return (H + kLanes - 1) / kLanes; }
 
 struct Kernels {
   void (*forward)(const Forward&, int64_t n0, int64_t n1);

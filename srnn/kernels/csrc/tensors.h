@@ -44,7 +44,8 @@ template <class F> void by_type(const Tensor& t, const F& f) {
 
 // out = a b, for matrices.
 inline void mm_out(const Tensor& out, const Tensor& a, const Tensor& b) {
-  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b), torch::stable::detail::from(out)};
+  std::array<StableIValue, 3> stack{torch::stable::detail::from(a), torch::stable::detail::from(b),
+                                    torch::stable::detail::from(out)};
   STABLE_TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::mm", "out", stack.data(), TORCH_ABI_VERSION));
   torch::stable::detail::to<Tensor>(stack[0]);  // takes back the reference that the call returned
 }

@@ -22,7 +22,7 @@ def check_results(settings: Iterable[Setting]) -> None:
     paths: dict[str, Callable[[], Outcome]] = {s.key: partial(_training_step, s) for s in small}
     paths |= {f"{form} scan": partial(_scan, form) for form in ("dense", "table")}
     for path, outcome in paths.items():
-        got, wanted = _with_default(kernels.DEFAULT, outcome), _with_default("reference", outcome)
+        got, wanted = _with_default(kernels.default_backend(), outcome), _with_default("reference", outcome)
         for name, value in wanted.items():
             error = float((got[name] - value).norm() / value.norm().clamp(min=1e-12))
             if not error <= TOLERANCE:  # a NaN is a mismatch too
@@ -35,13 +35,9 @@ def check_results(settings: Iterable[Setting]) -> None:
 
 def _with_default(name: str, outcome: Callable[[], Outcome]) -> Outcome:
     """The outcome, from the same random numbers each time, where "auto" means the backend called `name`."""
-    before = kernels.DEFAULT
     torch.manual_seed(0)
-    try:
-        kernels.DEFAULT = name
+    with kernels.use(name):
         return outcome()
-    finally:
-        kernels.DEFAULT = before
 
 
 def _training_step(s: Setting) -> Outcome:

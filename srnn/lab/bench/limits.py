@@ -175,7 +175,7 @@ def in_fresh_process(key: str, clock: Clock) -> float | None:
     """`measure_here`, elsewhere, with the backend, the sizes and the threads of this process."""
     call = f"{key!r}, {FULL!r}, {clock.rounds}, {clock.quick}, {torch.get_num_threads()}"
     program = f"import json; from srnn.lab.bench import limits; print(json.dumps(limits.measure_here({call})))"
-    environment = os.environ | {"SRNN_BACKEND": kernels.DEFAULT}
+    environment = os.environ | {"SRNN_BACKEND": kernels.default_backend()}
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, env=environment)
     value: float | None = json.loads(done.stdout)
     return value

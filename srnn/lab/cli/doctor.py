@@ -44,9 +44,10 @@ def examine() -> dict[str, Any]:
     from srnn import kernels
     from srnn.lab import data
     from srnn.lab.measures.backends import examine_backend
+    from srnn.lab.networks import scans
 
     backends = {name: examine_backend(name) for name in ABOUT}
-    wish, problem = kernels.DEFAULT, None
+    wish, problem = kernels.default_backend(), None
     if wish not in kernels.BACKENDS:
         problem = f"SRNN_BACKEND={wish} names no backend; there are {', '.join(kernels.BACKENDS)}"
     elif wish != "auto" and not backends[wish]["available"]:
@@ -60,6 +61,7 @@ def examine() -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "platform": f"{platform.system()} {platform.machine()}",
         "backends": backends,
+        "scans_error": scans.load_error(),
         "data": {entry["name"]: {key: entry[key] for key in ("state", "where", "detail")} for entry in data.status()},
         "auto": None if problem else kernels.auto_backend(),
         "SRNN_BACKEND": wish,
@@ -88,6 +90,9 @@ def show(found: dict[str, Any], console: Console) -> None:
         if backend["reason"] is not None:
             console.print(f"[yellow]{name}[/yellow] is not available: ", end="")
             console.print(backend["reason"], markup=False, highlight=False)
+    if found["scans_error"] is not None:
+        console.print("The baselines run on plain PyTorch operations: ", end="")
+        console.print(found["scans_error"], markup=False, highlight=False)
     sets = [f"{name} {entry['state']}" for name, entry in found["data"].items()]
     console.print(
         f"Data sets: {', '.join(sets)}. [bold]srnn data[/bold] shows where, and how to get the rest.", highlight=False

@@ -124,11 +124,8 @@ class DenseSRNNNetwork(SRNNNetwork):
 
 def _without_kernel(call: Call) -> Call:
     def plain() -> None:
-        before, kernels.DEFAULT = kernels.DEFAULT, "reference"
-        try:
+        with kernels.use("reference"):
             call()
-        finally:
-            kernels.DEFAULT = before
 
     return plain
 

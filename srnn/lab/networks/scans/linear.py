@@ -1,10 +1,10 @@
-"""linear_scan: h_t = sigma(a_t h_{t-1} + b_t), each unit by itself; with a compiled loop for the CPU (csrc/linear_scan.cpp).
+"""linear_scan: h_t = sigma(a_t h_{t-1} + b_t), where no unit sees another. csrc/linear_scan.cpp is the compiled loop for a CPU.
 
     kind "identity", "relu"     real; a [H], the same at every step, or [N, T, H]
-    kind "complex"              sigma the identity, a [2 H]; all tensors hold real parts and then imaginary parts
+    kind "complex"              sigma is the identity, a [2 H]; all tensors hold real parts, then imaginary parts
 
-Elsewhere a scan in log2(T) passes: maps h -> max(c, a h + b) follow on each other as (a' a, a' b + b', max(c', a' c + b')) for
-a' >= 0, with c = 0 for ReLU and none for the identity. Only ReLU with a negative a must go step by step there.
+The plain code is a scan in log2(T) passes: two maps h -> max(c, a h + b) compose to (a' a, a' b + b', max(c', a' c + b')) for
+a' >= 0, with c = 0 for ReLU and no c for the identity. Only ReLU with a negative a goes step by step.
 """
 
 from typing import Any
@@ -12,26 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srnn.errors import DerivativeError
-from srnn.kernels.ops import NAMESPACES, is_differentiated
+from srnn.lab.networks.scans import NAMESPACES, define, operators, refuse
 
 
 def linear_scan(b: Tensor, a: Tensor, h0: Tensor, kind: str = "identity") -> Tensor:
-    """All states [N, T, H] for b [N, T, H] and h0 [N, H]."""
+    """Returns all states [N, T, H] for b [N, T, H] and h0 [N, H]."""
     return operators().linear_scan(b, a, h0, kind)
 
 
-def operators() -> Any:
-    """Those of the backend that is in use."""
-    from srnn.kernels import auto_backend
-
-    if is_differentiated():
-        raise DerivativeError("this network has no derivatives forward or by torch.func, only by backward()")
-    return torch.ops.srnn if auto_backend() == "native" else torch.ops.srnn_torch
-
-
 def halves(z: Tensor) -> Tensor:
-    """Real parts, then imaginary parts: H complex numbers as 2 H real ones."""
+    """Returns H complex numbers as 2 H real ones: real parts, then imaginary parts."""
     return torch.cat([z.real, z.imag], dim=-1)
 
 
@@ -46,7 +36,7 @@ def _forward(b: Tensor, a: Tensor, h0: Tensor, kind: str) -> Tensor:
 
 
 def _may_overflow(a: Tensor, kind: str) -> bool:
-    """Whether powers of a grow: infinity times a state of zero would be no number."""
+    """Whether powers of a grow: infinity times a state of zero would be NaN."""
     size = torch.hypot(*a.chunk(2, dim=-1)) if kind == "complex" else a.abs()
     return bool((size > 1).any())
 
@@ -60,7 +50,7 @@ def _step_by_step(b: Tensor, a: Tensor, h: Tensor, kind: str) -> Tensor:
 
 
 def _doubling(b: Tensor, a: Tensor, kind: str) -> Tensor:
-    """States for h_{-1} = 0, where the first step is already made: log2(T) passes, each over twice as many steps."""
+    """States from b whose first step already contains h0: log2(T) passes, each over twice as many steps."""
     floor, stride = torch.zeros_like(b) if kind == "relu" else None, 1
     while stride < b.shape[1]:
         late, early = a[:, stride:], slice(None, -stride)
@@ -75,7 +65,7 @@ def _doubling(b: Tensor, a: Tensor, kind: str) -> Tensor:
 
 
 def _backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients by b, a and h0; that by an a of all steps [H] is left as sums over time, [N, H]."""
+    """Gradients by b, a and h0. For an a [H] of all steps the gradient is [N, H], still to be summed over sequences."""
     each, before = a.expand_as(grad), torch.cat([h0[:, None], states[:, :-1]], dim=1)[:, : grad.shape[1]]
     slope = (states != 0).to(grad.dtype) if kind == "relu" else torch.ones_like(grad)
     # d_t = slope_t (g_t + conj(a_{t+1}) d_{t+1}), backwards in time.
@@ -106,9 +96,12 @@ def _fake_backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: st
     return grad.new_empty(grad.shape), a.new_empty((a if a.dim() == 3 else h0).shape), h0.new_empty(h0.shape)
 
 
-def refuse(*anything: Any) -> Any:
-    """The derivative of a derivative: that of SRNN's own scans exists, of these not."""
-    raise DerivativeError("this network has no second derivatives; leave out create_graph=True")
+define("linear_scan(Tensor b, Tensor a, Tensor h0, str kind) -> Tensor", _forward, lambda b, a, h0, kind: b.new_empty(b.shape))
+define(
+    "linear_scan_backward(Tensor grad, Tensor states, Tensor a, Tensor h0, str kind) -> (Tensor, Tensor, Tensor)",
+    _backward,
+    _fake_backward,
+)
 
 
 def _register(namespace: str) -> None:
@@ -123,17 +116,8 @@ def _register(namespace: str) -> None:
         db, da, dh0 = ops.linear_scan_backward(grad, states, a, h0, ctx.kind)
         return db, da if a.dim() == 3 else da.sum(dim=0), dh0, None
 
-    name = f"{namespace}::linear_scan"
-    torch.library.define(name, "(Tensor b, Tensor a, Tensor h0, str kind) -> Tensor")
-    torch.library.define(
-        f"{name}_backward", "(Tensor grad, Tensor states, Tensor a, Tensor h0, str kind) -> (Tensor, Tensor, Tensor)"
-    )
-    torch.library.impl(name, "CompositeExplicitAutograd", _forward)
-    torch.library.impl(f"{name}_backward", "CompositeExplicitAutograd", _backward)
-    torch.library.register_fake(name, lambda b, a, h0, kind: b.new_empty(b.shape))
-    torch.library.register_fake(f"{name}_backward", _fake_backward)
-    torch.library.register_autograd(name, backward, setup_context=setup)
-    torch.library.register_autograd(f"{name}_backward", refuse)
+    torch.library.register_autograd(f"{namespace}::linear_scan", backward, setup_context=setup)
+    torch.library.register_autograd(f"{namespace}::linear_scan_backward", refuse)
 
 
 for _namespace in NAMESPACES:

@@ -1,9 +1,9 @@
-"""modrelu_scan: h_t = modReLU(x_t + h_{t-1} W; b); with a compiled loop for the CPU (csrc/modrelu_scan.cpp).
+"""modrelu_scan: h_t = modReLU(x_t + h_{t-1} W; b). csrc/modrelu_scan.cpp has a compiled loop for the CPU.
 
     real        modReLU(z; b) = sign(z) relu(|z| + b)
     complex     modReLU(z; b) = z relu(|z| + b) / (|z| + 1e-5), which has a derivative at z = 0 too
 
-A complex state of H units is carried as 2 H real numbers, all real parts and then all imaginary parts: `z V` and `h W` are then
+A complex state of H units is carried as 2 H real numbers: all real parts, then all imaginary parts. So `z V` and `h W` are
 products with [Re, Im] and [[Re, Im], [-Im, Re]].
 """
 
@@ -12,19 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srnn.kernels.ops import NAMESPACES
-from srnn.lab.networks.scans.linear import operators, refuse
+from srnn.lab.networks.scans import NAMESPACES, define, operators, refuse
 
 EPSILON = 1e-5  # as in csrc/modrelu_scan.cpp
 
 
 def modrelu_scan(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> Tensor:
-    """All states [T, N, K] for x [T, N, K], W [K, K], b [H] and h0 [N, K]; K is H, or 2 H for a complex state."""
+    """Returns all states [T, N, K] for x [T, N, K], W [K, K], b [H] and h0 [N, K]; K is H, or 2 H for a complex state."""
     return operators().modrelu_scan(x, W, b, h0)[0]
 
 
 def modrelu(z: Tensor, b: Tensor) -> Tensor:
-    """modReLU of z [..., K] for b [H]."""
+    """Returns modReLU of z [..., K] for b [H]."""
     if z.shape[-1] == b.shape[-1]:
         return z.sign() * (z.abs() + b).relu()
     r = _length(z)
@@ -32,12 +31,12 @@ def modrelu(z: Tensor, b: Tensor) -> Tensor:
 
 
 def _length(z: Tensor) -> Tensor:
-    """|z|, whose derivative at 0 is 0: that of a norm, unlike the square root's, is."""
+    """|z| as a norm, whose derivative at 0 is 0; that of a square root is infinite."""
     return torch.linalg.vector_norm(torch.stack(z.chunk(2, dim=-1)), dim=0)
 
 
 def _forward(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
-    """States, and z where they are complex: a loop over time, for machines without the compiled one and for other devices."""
+    """States, and z if they are complex, by a loop over time: for machines without the library and for other devices."""
     h, states, kept = h0, [x.new_empty(0)] * len(x), [x.new_empty(0)] * len(x)
     for t, x_t in enumerate(x):
         kept[t] = torch.addmm(x_t, h, W)
@@ -48,7 +47,7 @@ def _forward(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tenso
 
 
 def _backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradients by z, which is that by x, and by b; `kept` are the states, or z where they are complex."""
+    """Gradients by z (and so by x) and by b; `kept` are the states, or z if they are complex."""
     dz, db, d = grad.new_empty(grad.shape), torch.zeros_like(b), grad.new_zeros(grad.shape[1:])
     for t in reversed(range(len(grad))):
         g = grad[t] + d @ W.T
@@ -66,6 +65,14 @@ def _backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor,
 
 def _fake(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(0 if x.shape[-1] == b.shape[0] else x.shape)
+
+
+define("modrelu_scan(Tensor x, Tensor W, Tensor b, Tensor h0) -> (Tensor, Tensor)", _forward, _fake)
+define(
+    "modrelu_scan_backward(Tensor grad, Tensor kept, Tensor W, Tensor b) -> (Tensor, Tensor)",
+    _backward,
+    lambda grad, kept, W, b: (grad.new_empty(grad.shape), b.new_empty(b.shape)),
+)
 
 
 def _register(namespace: str) -> None:
@@ -88,15 +95,8 @@ def _register(namespace: str) -> None:
         dW += states[:-1].flatten(0, 1).T @ dz[1:].flatten(0, 1)  # of all steps at once
         return dz, dW, db, dz[0] @ W.T
 
-    name = f"{namespace}::modrelu_scan"
-    torch.library.define(name, "(Tensor x, Tensor W, Tensor b, Tensor h0) -> (Tensor, Tensor)")
-    torch.library.define(f"{name}_backward", "(Tensor grad, Tensor kept, Tensor W, Tensor b) -> (Tensor, Tensor)")
-    torch.library.impl(name, "CompositeExplicitAutograd", _forward)
-    torch.library.impl(f"{name}_backward", "CompositeExplicitAutograd", _backward)
-    torch.library.register_fake(name, _fake)
-    torch.library.register_fake(f"{name}_backward", lambda grad, kept, W, b: (grad.new_empty(grad.shape), b.new_empty(b.shape)))
-    torch.library.register_autograd(name, backward, setup_context=setup)
-    torch.library.register_autograd(f"{name}_backward", refuse)
+    torch.library.register_autograd(f"{namespace}::modrelu_scan", backward, setup_context=setup)
+    torch.library.register_autograd(f"{namespace}::modrelu_scan_backward", refuse)
 
 
 for _namespace in NAMESPACES:

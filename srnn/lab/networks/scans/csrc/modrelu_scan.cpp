@@ -1,4 +1,4 @@
-// srnn::modrelu_scan for the CPU: one matrix product and one pass over the state at each step.
+// The operators srnn_lab::modrelu_scan* for the CPU: one matrix product and one pass over the state at each step.
 //
 //   z_t = x_t + h_{t-1} W,  h_t = modReLU(z_t; b)
 //
@@ -18,9 +18,9 @@ namespace {
 
 using namespace srnn;
 
-constexpr double kEpsilon = 1e-5;      // as in kernels/modrelu.py
-constexpr int64_t kColumns = 64;       // of a block that one thread works on
-constexpr int64_t kSerial = 1 << 15;   // elements of a step below which threads do not pay
+constexpr double kEpsilon = 1e-5;     // as in modrelu.py
+constexpr int64_t kColumns = 64;      // of a block that one thread works on
+constexpr int64_t kSerial = 1 << 15;  // elements of a step below which threads do not pay
 
 Tensor step(const Tensor& t, int64_t k) {  // [N, K] of [T, N, K]
   Tensor whole = t;
@@ -120,7 +120,8 @@ std::tuple<Tensor, Tensor> modrelu_scan(const Tensor& x_, const Tensor& W_, cons
 std::tuple<Tensor, Tensor> modrelu_scan_backward(const Tensor& grad_, const Tensor& kept_, const Tensor& W_, const Tensor& b_) {
   check(grad_, W_, b_);
   require_type(grad_, {&kept_});
-  require(has_shape(kept_, {grad_.size(0), grad_.size(1), grad_.size(2)}), "modrelu_scan: what is kept must be shaped as the gradient");
+  require(has_shape(kept_, {grad_.size(0), grad_.size(1), grad_.size(2)}),
+          "modrelu_scan: what is kept must be shaped as the gradient");
   const Tensor grad = dense(grad_), kept = dense(kept_), W = dense(W_), b = dense(b_);
   const int64_t T = grad.size(0), N = grad.size(1), K = grad.size(2), H = b.size(0);
   const Tensor dz = torch::stable::empty({T, N, K}, grad.scalar_type()), db = torch::stable::empty({H}, grad.scalar_type());
@@ -141,7 +142,7 @@ std::tuple<Tensor, Tensor> modrelu_scan_backward(const Tensor& grad_, const Tens
 
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(srnn, CPU, m) {
+STABLE_TORCH_LIBRARY_IMPL(srnn_lab, CPU, m) {
   m.impl("modrelu_scan", TORCH_BOX(&modrelu_scan));
   m.impl("modrelu_scan_backward", TORCH_BOX(&modrelu_scan_backward));
 }

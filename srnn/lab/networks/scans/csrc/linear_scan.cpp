@@ -1,9 +1,9 @@
-// srnn::linear_scan for the CPU: units that remember by themselves. The other direction in time gives the derivative.
+// The operators srnn_lab::linear_scan* for the CPU: no unit sees another. The derivative is the same recurrence backwards in time.
 //
 //   h_t = sigma(a_t h_{t-1} + b_t)              sigma: identity or ReLU; complex: identity
 //   d_t = sigma'_t (g_t + conj(a_{t+1}) d_{t+1})
 //
-// b, states and gradients are [N, T, K], units side by side; a is [K], the same at every step, or [N, T, K]. K is H, or 2 H for
+// b, states and gradients are [N, T, K], units contiguous; a is [K], the same at every step, or [N, T, K]. K is H, or 2 H for
 // a complex state: all real parts, then all imaginary parts. Sequences are independent: any split gives the same bits.
 
 #include <algorithm>
@@ -28,7 +28,8 @@ void check(const Tensor& b, const Tensor& a, const Tensor& h0, Kind kind) {
   require_type(b, {&a, &h0});
   require(b.dim() == 3, "linear_scan: b must be [N, T, K]");
   const int64_t N = b.size(0), T = b.size(1), K = b.size(2);
-  require(has_shape(a, {K}) || (has_shape(a, {N, T, K}) && kind != Kind::complex), "linear_scan: a must be [K], or as b if real");
+  require(has_shape(a, {K}) || (has_shape(a, {N, T, K}) && kind != Kind::complex),
+          "linear_scan: a must be [K], or as b if real");
   require(has_shape(h0, {N, K}), "linear_scan: h0 must be [N, K]");
   require(kind != Kind::complex || K % 2 == 0, "linear_scan: a complex state has an even number of parts");
 }
@@ -145,16 +146,18 @@ Tensor linear_scan(const Tensor& b_, const Tensor& a_, const Tensor& h0_, const 
   return states;
 }
 
-std::tuple<Tensor, Tensor, Tensor> linear_scan_backward(const Tensor& grad_, const Tensor& states_, const Tensor& a_, const Tensor& h0_,
-                                                        const std::string& kind) {
+std::tuple<Tensor, Tensor, Tensor> linear_scan_backward(const Tensor& grad_, const Tensor& states_, const Tensor& a_,
+                                                        const Tensor& h0_, const std::string& kind) {
   check(grad_, a_, h0_, kind_of(kind));
   require_type(grad_, {&states_});
-  require(has_shape(states_, {grad_.size(0), grad_.size(1), grad_.size(2)}), "linear_scan: states must be shaped like their gradient");
+  require(has_shape(states_, {grad_.size(0), grad_.size(1), grad_.size(2)}),
+          "linear_scan: states must be shaped like their gradient");
   const Tensor grad = dense(grad_), states = dense(states_), a = dense(a_), h0 = dense(h0_);
   const int64_t N = grad.size(0), T = grad.size(1), K = grad.size(2);
   const bool varies = a.dim() == 3;
   const Tensor db = torch::stable::empty({N, T, K}, grad.scalar_type()), dh0 = torch::stable::empty({N, K}, grad.scalar_type());
-  const Tensor da = varies ? torch::stable::empty({N, T, K}, grad.scalar_type()) : torch::stable::empty({N, K}, grad.scalar_type());
+  const Tensor da =
+      varies ? torch::stable::empty({N, T, K}, grad.scalar_type()) : torch::stable::empty({N, K}, grad.scalar_type());
   by_type(grad, [&](auto zero) {
     using S = decltype(zero);
     Scan<S> s{};
@@ -168,7 +171,7 @@ std::tuple<Tensor, Tensor, Tensor> linear_scan_backward(const Tensor& grad_, con
 
 }  // namespace
 
-STABLE_TORCH_LIBRARY_IMPL(srnn, CPU, m) {
+STABLE_TORCH_LIBRARY_IMPL(srnn_lab, CPU, m) {
   m.impl("linear_scan", TORCH_BOX(&linear_scan));
   m.impl("linear_scan_backward", TORCH_BOX(&linear_scan_backward));
 }

@@ -1,0 +1,192 @@
+// What the operators share: the type of their numbers, checked integers, and the plan of a scan.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kernels.h"
+#include "tensors.h"
+
+namespace srnn {
+
+using Optional = std::optional<Tensor>;
+
+inline Type type_of(const Tensor& t) {
+  switch (t.scalar_type()) {
+    case ScalarType::Float: return Type::f32;
+    case ScalarType::Double: return Type::f64;
+    case ScalarType::BFloat16: return Type::bf16;
+    case ScalarType::Half: return Type::f16;
+    default: throw std::runtime_error("shuffle_scan takes float32, float64, bfloat16 or float16");
+  }
+}
+inline size_t bytes_of(Type type) { return type == Type::f64 ? 8 : type == Type::f32 ? 4 : 2; }
+inline ScalarType state_type(Type type) { return type == Type::f64 ? ScalarType::Double : ScalarType::Float; }
+
+// $SRNN_ISA=baseline selects the kernels for any processor, so that they can be tested on one that has AVX2.
+inline Kernels kernels_for(Type type) {
+#if defined(__x86_64__)
+  static const char* const asked = std::getenv("SRNN_ISA");
+  static const bool plain = asked && std::strcmp(asked, "baseline") == 0;
+  static const bool has_avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (has_avx2 && !plain) return avx2::kernels(type);
+#endif
+  return baseline::kernels(type);
+}
+
+inline Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef size, ScalarType dtype) {
+  return torch::stable::empty(size, dtype);
+}
+inline void* data(const Tensor& t) { return t.mutable_data_ptr(); }
+inline const void* data(const Optional& t) { return t ? t->mutable_data_ptr() : nullptr; }
+inline Optional dense(const Optional& t) { return t ? Optional(dense(*t)) : t; }
+inline Tensor unit_stride(const Tensor& t) { return t.stride(t.dim() - 1) == 1 || t.size(t.dim() - 1) == 1 ? t : dense(t); }
+inline Optional unit_stride(const Optional& t) { return t ? Optional(unit_stride(*t)) : t; }
+
+template <class F> void parallel(int64_t count, const F& f) { torch::stable::parallel_for(0, count, 1, f); }
+
+// Integers of any width as the kernels take them; throws unless each is in [0, limit).
+template <class To, class From>
+void take(const Tensor& t, int64_t limit, const char* name, const std::string& rule, std::vector<To>& out) {
+  const From* p = data<From>(t);
+  const int64_t count = t.numel();
+  out.resize(count);
+  bool outside = false;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t value = static_cast<int64_t>(p[i]);
+    outside |= static_cast<uint64_t>(value) >= static_cast<uint64_t>(limit);
+    out[i] = static_cast<To>(value);
+  }
+  if (!outside) return;
+  for (int64_t i = 0; i < count; ++i)
+    if (static_cast<uint64_t>(static_cast<int64_t>(p[i])) >= static_cast<uint64_t>(limit))
+      throw std::runtime_error(std::string(name) + rule + "; got " + std::to_string(static_cast<int64_t>(p[i])));
+}
+template <class To> std::vector<To> integers(const Optional& tensor, int64_t limit, const char* name, const std::string& rule) {
+  std::vector<To> out;
+  if (!tensor) return out;
+  const Tensor t = dense(*tensor);
+  switch (t.scalar_type()) {
+    case ScalarType::Byte: take<To, uint8_t>(t, limit, name, rule, out); break;
+    case ScalarType::Int: take<To, int32_t>(t, limit, name, rule, out); break;
+    case ScalarType::Long: take<To, int64_t>(t, limit, name, rule, out); break;
+    default: throw std::runtime_error(std::string(name) + " must be uint8, int32 or int64");
+  }
+  return out;
+}
+
+inline Activation activation_of(const std::string& name) {
+  std::string names;
+  for (const auto& each : kActivations) {
+    if (name == each.name) return each.activation;
+    names += (names.empty() ? "" : ", ") + std::string(each.name);
+  }
+  throw std::runtime_error("no activation is called '" + name + "'; there are " + names);
+}
+
+inline std::string within_table(int64_t V) {
+  return " must be between 0 and " + std::to_string(V - 1) + ", the table (alphabet) has " + std::to_string(V) + " rows";
+}
+
+// A checked Sequence and the memory behind it.
+struct Plan {
+  std::vector<int64_t> lengths;
+  std::vector<int32_t> ids, source, destination;
+  Optional reset;
+  Sequence sequence;
+
+  // A scan of N sequences; ids are below V.
+  Plan(int64_t N, int64_t T, int64_t H, int64_t V, const Optional& ids_, const Optional& permutation, const Optional& lengths_,
+       const Optional& reset_, bool reverse)
+      : lengths(integers<int64_t>(lengths_, T + 1, "lengths", " must be between 0 and T = " + std::to_string(T))),
+        ids(integers<int32_t>(ids_, V, "ids (symbols)", within_table(V))),
+        source(integers<int32_t>(permutation, H, "permutation", " must hold each of 0 .. " + std::to_string(H - 1) + " once")),
+        reset(dense(reset_)) {
+    const int64_t* ends = lengths_ ? lengths.data() : nullptr;
+    sequence = {N, T, H, ends, static_cast<const bool*>(data(reset)), reverse, Link::shift, nullptr, nullptr};
+    require(!reset || (reset->scalar_type() == ScalarType::Bool && has_shape(*reset, {N, T})), "reset must be [N, T] of bool");
+    if (!permutation) return;
+    destination.assign(H, -1);
+    bool shift = true, identity = true;
+    for (int32_t i = 0; i < H; ++i) {
+      if (destination[source[i]] != -1)
+        throw std::runtime_error("permutation must hold each of 0 .. " + std::to_string(H - 1) + " once; got " +
+                                 std::to_string(source[i]) + " twice");
+      destination[source[i]] = i;
+      shift &= source[i] == (i + 1) % H;
+      identity &= source[i] == i;
+    }
+    sequence.link = identity ? Link::identity : shift ? Link::shift : Link::gather;
+    sequence.source = source.data();
+    sequence.destination = destination.data();
+  }
+};
+
+// The results of a forward pass over a plan, and a Forward that writes to them.
+struct StatesOut {
+  Tensor output, h_n, bits;
+  Forward forward{};
+
+  StatesOut(const Sequence& s, const Tensor& h0, const std::string& activation)
+      : output(empty({s.N, s.T, s.H}, h0.scalar_type())), h_n(empty({s.N, s.H}, h0.scalar_type())),
+        bits(is_bounded(activation_of(activation)) ? empty({s.N, s.T, groups_of(s.H) * 8}, ScalarType::Byte)
+                                                   : empty({0}, ScalarType::Byte)) {
+    forward.sequence = s;
+    forward.activation = activation_of(activation);
+    forward.wanted = Wanted::states;
+    forward.h0 = data(h0);
+    forward.output = data(output);
+    forward.bits = data<uint8_t>(bits);
+    forward.h_n = data(h_n);
+  }
+  // The result for rows of no steps.
+  void copy_state(const Tensor& h0) const { std::memcpy(data(h_n), data(h0), h0.numel() * bytes_of(type_of(h0))); }
+  std::tuple<Tensor, Tensor, Tensor> results() const { return {output, h_n, bits}; }
+};
+struct LastStateOut {
+  Tensor h_n, last_zero;
+  Forward forward{};
+
+  LastStateOut(const Sequence& s, const Tensor& h0, const std::string& activation)
+      : h_n(empty({s.N, s.H}, h0.scalar_type())), last_zero(empty({s.N, s.H}, ScalarType::Int)) {
+    forward.activation = activation_of(activation);
+    require(is_bounded(forward.activation), "the derivative of tanh needs all states; the final form takes relu or clip");
+    forward.sequence = s;
+    forward.wanted = Wanted::last_state;
+    forward.h0 = data(h0);
+    forward.h_n = data(h_n);
+    forward.last_zero = data<int32_t>(last_zero);
+  }
+  std::tuple<Tensor, Tensor> results() const { return {h_n, last_zero}; }
+};
+
+// A Backward from the gradients of a scan and what its forward pass kept. The type of `kept` says what it is.
+inline Backward backward_of(const Sequence& s, const Optional& grad, const Tensor& grad_n, const Tensor& kept,
+                            const Tensor& dh0) {
+  Backward f{};
+  f.sequence = s;
+  f.grad = data(grad);
+  if (grad) f.grad_stride_n = grad->stride(0), f.grad_stride_t = grad->stride(1);
+  f.grad_n = data(grad_n);
+  f.dh0 = data(dh0);
+  switch (kept.scalar_type()) {
+    case ScalarType::Byte:
+      f.kept = Kept::bits;
+      f.bits = data<uint8_t>(kept);
+      break;
+    case ScalarType::Int:
+      f.kept = Kept::last_zero;
+      f.last_zero = data<int32_t>(kept);
+      break;
+    default: f.kept = Kept::states; f.states = data(kept);
+  }
+  return f;
+}
+
+}  // namespace srnn
