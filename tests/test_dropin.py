@@ -502,7 +502,7 @@ def test_importing_does_not_load_triton(tmp_path: Path) -> None:
     (package / "runtime").mkdir(parents=True)
     for name, text in (("__init__.py", ""), ("runtime/__init__.py", ""), ("runtime/jit.py", "class JITFunction: pass")):
         (package / name).write_text(text)
-    found = "import srnn, sys; print('triton' in sys.modules)"
+    found = "import sys; from srnn import *; print('triton' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     for first, expected in (("", "False"), ("import torch.utils.flop_counter; ", "True")):
         command = [sys.executable, "-c", first + found]

@@ -221,7 +221,7 @@ SLOW = (
     (EXAMPLES / "parity.py")
     .read_text()
     .replace(
-        '        """A thousand sequences to test on."""',
+        '        """Yields a thousand test sequences."""',
         "        import time; open('scoring', 'w').close(); time.sleep(2)",
     )
 )
