@@ -405,7 +405,7 @@ def test_an_estimate_names_what_is_to_be_measured_and_makes_nothing(
 ) -> None:
     for name in ("Crew", "measure"):
         monkeypatch.setattr(reproduce, name, lambda *about, **more: pytest.fail("something was made"))
-    other = Measurement("drive", Line(variant="b(x)"), 5, "drive", {"seeds": [1]}, small(seed=2))
+    other = Measurement("drive", Line("", variant="b(x)"), 5, "drive", {"seeds": [1]}, small(seed=2))
     both = [looking_at(small(), trained=False), looking_at(small(seed=3), trained=False), other]
     monkeypatch.setitem(EXHIBITS, "looked", Exhibit("looked", "", "", "", "", measurements=lambda plan: iter(both)))
     assert reproduce.reproduce(["looked"], Plan(), console, estimate_only=True) == []
@@ -414,7 +414,7 @@ def test_an_estimate_names_what_is_to_be_measured_and_makes_nothing(
 
 
 def test_a_measurement_without_weights_is_told_and_the_others_are_made(tmp_path: Path, console: Console) -> None:
-    lost, good = looking_at(small(seed=1)), Measurement("drive", Line(variant="b"), 5, "drive", {"seeds": [1]}, small(seed=2))
+    lost, good = looking_at(small(seed=1)), Measurement("drive", Line("b"), 5, "drive", {"seeds": [1]}, small(seed=2))
     failed = reproduce.measure_all({each.id: each for each in (lost, good)}, tmp_path / "runs", tmp_path, console)
     assert len(failed) == 1
     assert "hiddenstate: srnn, 5: its run left no weights" in failed[0]
