@@ -409,7 +409,7 @@ def test_an_estimate_lists_the_measurements_and_takes_none(
 ) -> None:
     for name in ("Scheduler", "measure"):
         monkeypatch.setattr(reproduce, name, lambda *about, **more: pytest.fail("something was made"))
-    other = Measurement("drive", Line(variant="b(x)"), 5, "drive", {"seeds": [1]}, small(seed=2))
+    other = Measurement("drive", Line("", variant="b(x)"), 5, "drive", {"seeds": [1]}, small(seed=2))
     both = [looking_at(small(), trained=False), looking_at(small(seed=3), trained=False), other]
     monkeypatch.setitem(EXHIBITS, "looked", Exhibit("looked", "", "", "", "", measurements=lambda plan: iter(both)))
     assert reproduce.reproduce(["looked"], Plan(), console, estimate_only=True) == []
