@@ -1,4 +1,4 @@
-"""Shuffling Recurrent Neural Networks: `SRNN` and `SRNNStack` have the call of `nn.GRU`; `layer.py` has the equations."""
+"""Shuffling Recurrent Neural Networks: `SRNN` and `SRNNStack` are used like `nn.GRU`; `layer.py` has the equations."""
 
 from srnn.diagnose import diagnose
 from srnn.kernels import shuffle_scan

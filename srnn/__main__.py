@@ -1,4 +1,4 @@
-"""`python -m srnn` is `srnn`."""
+"""Lets `python -m srnn` run the command `srnn`."""
 
 from srnn.lab.cli.app import main
 
