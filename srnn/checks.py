@@ -1,7 +1,7 @@
-"""What may come into a layer: each check returns what it made sure of, or says what was expected and what came.
+"""Checks of the arguments of the layers. Each check returns what it has verified, or raises an error that says what to do.
 
-Tensors are judged by shape, dtype and device, so that nothing is computed before all is well and a compiled graph stays whole;
-the values of symbols and lengths are for the operators to check.
+Tensors are checked by shape, dtype and device alone, before anything is computed, so that a compiled graph stays whole. The
+operators check the values of symbols and lengths.
 """
 
 import math
@@ -21,11 +21,13 @@ Lengths = Tensor | Sequence[int] | int
 
 
 def tensor(name: str, given: object, advice: str = "") -> None:
+    """Raises unless the argument is a tensor."""
     if not isinstance(given, Tensor):
         raise SettingTypeError(f"{name} must be a tensor; got {type(given).__name__}{advice}")
 
 
 def sizes(**settings: object) -> None:
+    """Raises unless all settings are integers of at least 1."""
     for name, size in settings.items():
         if not isinstance(size, int) or isinstance(size, bool):
             raise SettingTypeError(f"{name} must be an integer; got {size!r}")
@@ -34,24 +36,27 @@ def sizes(**settings: object) -> None:
 
 
 def flags(**settings: object) -> None:
+    """Raises unless all settings are booleans."""
     for name, flag in settings.items():
         if not isinstance(flag, bool):
             raise SettingTypeError(f"{name} must be True or False; got {flag!r}")
 
 
 def probability(name: str, p: object) -> float:
+    """Returns a number from 0 to 1 as a float."""
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
         raise SettingError(f"{name} must be a number from 0 to 1; got {p!r}")
     return float(p)
 
 
 def floating(dtype: object) -> None:
+    """Raises unless the dtype is one of floating point, or None."""
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype!r}")
 
 
 def gate_init(value: object, gate: bool, bias: bool) -> float | None:
-    """A finite number for the start of the gate's bias, where there is such a bias; None is the library's default."""
+    """Returns the shift of the gate's first bias, a finite number if there is such a bias; None is the library's default."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -63,25 +68,26 @@ def gate_init(value: object, gate: bool, bias: bool) -> float | None:
 
 
 def permutation(index: Tensor, H: int) -> Tensor:
-    """An index tensor [H] that holds every unit once, copied."""
+    """Returns a copy of an index tensor [H] that holds every unit once."""
     if index.dim() != 1 or index.dtype not in SYMBOLS or sorted(index.tolist()) != list(range(H)):
         raise SettingError(f"permutation must hold each of 0, ..., {H - 1} (hidden_size - 1) once; got {index}")
     return index.detach().to(torch.int64, copy=True)
 
 
 def device(name: str, tensor: Tensor, weight: Tensor) -> None:
+    """Raises unless the tensor is on the device of the weights."""
     if tensor.device != weight.device:
         raise DeviceError(f"{name} is on {tensor.device} and the weights are on {weight.device}; move one of them with .to()")
 
 
 def autocast(weight: Tensor) -> bool:
-    """Whether autocast decides what a product with this weight is computed in; float64 it leaves alone."""
+    """Whether autocast decides the dtype of a product with this weight. It does not change float64."""
     kind = weight.device.type
     return weight.dtype != torch.float64 and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def numbers(name: str, tensor: Tensor, weight: Tensor, advice: str = "convert one of them with .to()") -> Tensor:
-    """The tensor, with the device and the dtype of the weights; under autocast it becomes what autocast works in."""
+    """Returns a tensor with the device and the dtype of the weights; under autocast, converted to the dtype of autocast."""
     device(name, tensor, weight)
     if autocast(weight) and tensor.is_floating_point():
         return tensor.to(torch.get_autocast_dtype(weight.device.type))
@@ -91,10 +97,10 @@ def numbers(name: str, tensor: Tensor, weight: Tensor, advice: str = "convert on
 
 
 def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Tensor) -> Tensor:
-    """The state to start from: zeros when there is none.
+    """Returns the initial state, zeros for None.
 
-    Under autocast, states are in half precision. Such a state may be passed on outside of it: it becomes the weights' dtype,
-    which changes no value. Any other dtype than that of the weights is an error, as it is for the input.
+    Under autocast, states are in half precision. Such a state may be passed on outside of autocast: it is converted to the
+    dtype of the weights, which changes no value. Any other dtype than that of the weights is an error, as for the input.
     """
     shape = tuple(axes.values())
     if h is None:
@@ -112,7 +118,19 @@ def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Te
 def input(
     name: str, x: Tensor, alphabet: Tensor | None, C: int, weight: Tensor, *forms: tuple[str, ...]
 ) -> tuple[Tensor, Tensor | None, Extents]:
-    """x in one of the forms, C numbers wide or with a symbol of the alphabet [V, C] in their place; the batch, if x has one."""
+    """Checks an input, C numbers or one symbol of the alphabet [V, C] per step.
+
+    Args:
+        name: The name of the input in errors.
+        x: The input.
+        alphabet: What each symbol stands for, if the input holds symbols.
+        C: The number of inputs.
+        weight: A weight, for device and dtype.
+        *forms: The allowed axes before the last, such as ("batch", "time").
+
+    Returns:
+        The input, the alphabet, and the extent of the batch axis if the input has one.
+    """
     tensor(name, x)
     axes = [(*form, "inputs") if alphabet is None else form for form in forms]
     names = next((names for names in axes if len(names) == x.dim()), None)
@@ -135,7 +153,7 @@ def input(
 
 
 def nested(x: Tensor, alphabet: Tensor | None, batch_first: bool) -> None:
-    """A nested tensor must be jagged in time, and batch first, as the layer must then be too."""
+    """Raises unless a nested tensor is jagged in time and the layer is batch first."""
     axes = ("batch", "time", "inputs") if alphabet is None else ("batch", "time")
     if x.layout != torch.jagged:
         raise ShapeError(f"a nested input must have layout torch.jagged; got {x.layout}; make it with layout=torch.jagged")
@@ -146,7 +164,7 @@ def nested(x: Tensor, alphabet: Tensor | None, batch_first: bool) -> None:
 
 
 def reset(mask: object, shape: Sequence[int], beside: Tensor) -> Tensor:
-    """A mask of booleans with the batch and time axes of input, which is `beside`."""
+    """Returns a boolean mask with the batch and time axes of the input `beside`."""
     tensor("reset", mask)
     assert isinstance(mask, Tensor)
     if tuple(mask.shape) != tuple(shape):
@@ -160,7 +178,7 @@ def reset(mask: object, shape: Sequence[int], beside: Tensor) -> Tensor:
 
 
 def packed_reset(mask: object, packed: PackedSequence) -> Tensor:
-    """The data of a packed mask that has the layout of a packed input."""
+    """Returns the data of a packed mask that has the layout of a packed input."""
     if not isinstance(mask, PackedSequence):
         got = type(mask).__name__
         raise SettingTypeError(f"reset must be a PackedSequence of the same layout, like input; got {got}")
@@ -172,7 +190,7 @@ def packed_reset(mask: object, packed: PackedSequence) -> Tensor:
 
 
 def lengths(given: Lengths, batch: Extents, x: Tensor) -> Tensor:
-    """Lengths as int64 [N]; a single sequence has a single number."""
+    """Returns lengths as int64 [N]; a single sequence has a single number."""
     shape = tuple(batch.values())
     try:
         ends = torch.as_tensor(given)

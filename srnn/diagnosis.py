@@ -1,9 +1,9 @@
-"""Why a layer does not learn: paths through time that are cut, states of the wrong size, dead units, closed gates.
+"""Finds out why a layer does not learn: cut paths through time, states of the wrong size, dead units, closed gates.
 
 A change of b at one unit, d steps from the end, follows one path: from unit to unit as P moves it, through d activations (the
 last step is one step from the end). It reaches the last state multiplied by the derivatives of those activations. With ReLU and
-clip these are 0 or 1, so that a path is alive or cut, and along a cut path no gradient comes back; a reset cuts it, too. The
-product is the derivative of the sum of the last state by b, which the backward pass of one scan gives for all paths at once.
+clip these are 0 or 1, so a path is either alive or cut, and no gradient comes back along a cut path. A reset also cuts a path.
+The product is the derivative of the sum of the last state by b. The backward pass of one scan gives it for all paths at once.
 
 N sequences, T steps, H units.
 """
@@ -37,14 +37,15 @@ MANY_CLOSED, OPEN_GATE = 0.95, 0.4  # share of closed gate values; mean of all g
 class LayerDiagnosis:
     """What was found in one layer and direction.
 
-    name            which one, such as "layer 1, reverse"
-    survival        by distance d = 1, 2, 4, ..., 0.9 T, T: share of (sequence, unit) paths that are alive from d steps from a
-                    sequence's end to its last state. Sequences of fewer than d steps do not count. T is the longest one
-    state_rms       root mean square of the states after the first, the middle and the last step of each sequence
-    state_max       the largest absolute state after the same steps
-    dead_units      share of units that are zero at every step of every sequence
-    closed_gates    share of gate values below 0.05; None where there is no gate
-    gate_mean       mean of the gate values; None where there is no gate
+    Attributes:
+        name: The layer and direction, such as "layer 1, reverse".
+        survival: By distance d = 1, 2, 4, ..., 0.9 T, T: the share of (sequence, unit) paths that are alive from d steps before
+            a sequence's end to its last state. Sequences of fewer than d steps do not count. T is the longest length.
+        state_rms: The root mean square of the states after the first, the middle and the last step of each sequence.
+        state_max: The largest absolute state after the same steps.
+        dead_units: The share of units that are zero at every step of every sequence.
+        closed_gates: The share of gate values below 0.05; None without a gate.
+        gate_mean: The mean of the gate values; None without a gate.
     """
 
     name: str
@@ -57,7 +58,7 @@ class LayerDiagnosis:
 
     @property
     def advice(self) -> dict[str, str]:
-        """One sentence for each of paths, states, units and gates."""
+        """Returns one sentence for each of paths, states, units and gates."""
         return {"paths": self._paths(), "states": self._states(), "units": self._units(), "gates": self._gates()}
 
     def _paths(self) -> str:
@@ -93,7 +94,7 @@ class LayerDiagnosis:
         return "Gates are partly open, as they are in layers that learn."
 
     def __str__(self) -> str:
-        """The numbers, each with its advice."""
+        """Returns the numbers, each with its advice."""
         rms, largest = (" / ".join(f"{value:.3g}" for value in values) for values in (self.state_rms, self.state_max))
         gates = "none" if self.gate_mean is None else f"{self.closed_gates:.2f}, mean gate {self.gate_mean:.3f}"
         lines = {
@@ -112,26 +113,32 @@ class Diagnosis:
     layers: tuple[LayerDiagnosis, ...]
 
     def __str__(self) -> str:
-        """All numbers, each with its advice."""
+        """Returns all numbers, each with its advice."""
         return "\n".join(map(str, self.layers))
 
 
 def diagnose(module: nn.Module, *args: Any, **kwargs: Any) -> Diagnosis:
-    """Runs module(*args, **kwargs) once and says how its `SRNN` layers fare: `print(srnn.diagnose(rnn, x))`.
+    """Runs module(*args, **kwargs) once and examines its `SRNN` layers: `print(srnn.diagnose(rnn, x))`.
 
-    `module` is an `SRNN`, or any module that contains some and runs them over sequences; the other arguments are those of its
-    call, and wrong ones raise what the call raises. It runs in evaluation mode, without gradients, and is left as it was. Of a
-    layer that runs more than once the last time counts. For a batch of a few sequences this takes about as long as an update,
-    and three times the memory of the layer's states.
+    The module runs in evaluation mode and without gradients, and is not changed. If a layer runs more than once, its last run
+    counts. For a batch of a few sequences this takes about as long as an update, and three times the memory of the states.
+
+    Args:
+        module: An `SRNN`, or any module that contains some and runs them over sequences.
+        *args: The arguments of its call.
+        **kwargs: The keyword arguments of its call.
+
+    Returns:
+        What was found in each layer and direction. `print` shows it with advice.
 
     Raises:
-        SettingError: if no `SRNN` layer ran.
-        ShapeError: if there is no sequence of at least one step.
+        SettingError: If no `SRNN` layer ran.
+        ShapeError: If there is no sequence of at least one step.
     """
     if not isinstance(module, nn.Module):
         raise SettingTypeError(f"diagnose needs an SRNN layer, or a module that contains one; got {type(module).__name__}")
     found: dict[str, LayerDiagnosis] = {}
-    # Compiled code would not know of the observers. Without torch._dynamo, slow to import, there can be none.
+    # Compiled code would not call the observers. Without torch._dynamo, which is slow to import, there is no compiled code.
     eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
     with _observed(module, found), _evaluating(module), eager, torch.inference_mode(False), torch.no_grad():
         module(*args, **kwargs)

@@ -1,10 +1,10 @@
-"""The layer of "Shuffling Recurrent Neural Networks" (Rotman and Wolf, 2020), with the call of `nn.GRU`.
+"""The layer of "Shuffling Recurrent Neural Networks" (Rotman and Wolf, 2020), with the interface of `nn.GRU`.
 
-    h_t  = sigma(P h_{t-1} + b(x_t))            P a fixed permutation of the units, sigma ReLU, tanh or clip
-    b(x) = f_r(x) * sigmoid(W_s x + b_s)        f_r an MLP with ReLU; the second factor, the gate, can be left out
+    h_t  = sigma(P h_{t-1} + b(x_t))            P is a fixed permutation of the units; sigma is ReLU, tanh or clip
+    b(x) = f_r(x) * sigmoid(W_s x + b_s)        f_r is an MLP with ReLU; the second factor, the gate, is optional
 
-P is the shift, (P h)_i = h_{i+1}, unless another is asked for. b needs no state, so it is computed for all steps at once, by
-matrix products; all that is left to do step by step is an addition and a sigma per unit, the work of `kernels`.
+By default P is the shift, (P h)_i = h_{i+1}. b needs no state, so it is computed for all steps at once by matrix products. Only
+an addition and a sigma per unit are left to do step by step, in `kernels`.
 
 N sequences, T steps, C inputs, H units, V symbols.
 """
@@ -42,6 +42,7 @@ class HiddenLayers(nn.Sequential):
     """Linear maps, each followed by ReLU."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """Applies all maps to x [..., C]."""
         maps = list(self)
         for linear, relu in zip(maps[::2], maps[1::2], strict=True):
             x = linear(x)
@@ -78,7 +79,7 @@ class InputNetwork(nn.Module):
         self._shift_gate()
 
     def reset_parameters(self) -> None:
-        """Draws all weights and biases again, with the gate's bias shifted by gate_init."""
+        """Draws all weights and biases again, and shifts the gate's bias by gate_init."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 module.reset_parameters()
@@ -90,11 +91,12 @@ class InputNetwork(nn.Module):
                 self.gate.bias.add_(self.gate_init)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Returns b(x) [..., H] for x [..., C]."""
         f_r: Tensor = self.linear(self.mlp(x))
         return f_r if self.gate is None else f_r * torch.sigmoid(self.gate(x))
 
     def step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor:
-        """h_t = sigma(P h_{t-1} + b(x_t)), the equation itself: x [..., C] and h [..., H] give the next h."""
+        """Returns h_t = sigma(P h_{t-1} + b(x_t)), the equation itself, for x [..., C] and h [..., H]."""
         maps = self._maps() if kernels.takes_cell(x) else None
         if maps is not None:
             return kernels.cell(x, h, maps, permutation, self._modules["gate"] is not None, self.has_bias, activation)
@@ -102,7 +104,7 @@ class InputNetwork(nn.Module):
         return kernels.ACTIVATIONS[activation].function(P_h + self(x))
 
     def quick_step(self, x: Tensor, h: Tensor, permutation: Tensor | None, activation: str) -> Tensor | None:
-        """`step` where input of the right sizes is plainly right; None where it must be looked at, or modules be called."""
+        """`step` for input that needs no further check; None if it needs one, or if modules must be called."""
         if not kernels.takes_cell(x) or torch.is_autocast_enabled("cpu"):
             return None
         maps = self._maps()
@@ -111,8 +113,8 @@ class InputNetwork(nn.Module):
         return kernels.cell(x, h, maps, permutation, self._modules["gate"] is not None, self.has_bias, activation)
 
     def _maps(self) -> list[Tensor] | None:
-        """Weights and biases of f_r's maps and the gate's, for one operator; None where a module must be called itself."""
-        parts: Any = self._modules  # not by attributes: nn.Module finds those slowly, and a step is short
+        """Weights and biases of f_r's maps and the gate's, for one operator; None if a module must be called itself."""
+        parts: Any = self._modules  # attributes of nn.Module are slow, compared with a step
         hidden = parts["mlp"]
         if not (_is_plain(self, InputNetwork) and _is_plain(hidden, HiddenLayers)):
             return None
@@ -120,7 +122,7 @@ class InputNetwork(nn.Module):
         for module in (*hidden._modules.values(), parts["linear"], parts["gate"]):
             if type(module) is nn.Linear and _is_plain(module, nn.Linear):
                 weight, bias = module._parameters.get("weight"), module._parameters.get("bias")
-                if weight is None or (bias is not None) != self.has_bias:  # pruned, or a bias was taken away
+                if weight is None or (bias is not None) != self.has_bias:  # pruned, or without its bias
                     return None
                 found += [weight] if bias is None else [weight, bias]
             elif module is not None and not _is_plain(module, nn.ReLU):
@@ -133,11 +135,11 @@ class InputNetwork(nn.Module):
         return gate_is_plain and _is_plain(self.linear, nn.Linear) and _is_plain(self, InputNetwork)
 
     def scan(self, x: Tensor, h0: Tensor, alphabet: Tensor | None, final: bool, **how: Any) -> tuple[Any, Tensor]:
-        """The states [N, T, H] (None with `final`) and the last ones [N, H]."""
+        """Returns the states [N, T, H] (None with `final`) and the last ones [N, H]."""
         if kernels.takes_cell(x) and x.shape[1] == 1 and how["lengths"] is how["reset"] is alphabet is None:
             h = self.step(x[:, 0], h0, how["permutation"], how["activation"])
             return h[:, None], h
-        if alphabet is not None:  # x [N, T] are symbols: b of each that there is, not of each that comes
+        if alphabet is not None:  # x [N, T] are symbols: b once per symbol, not once per step
             table = self(alphabet)
             if final:
                 return None, kernels.scan_final(table, h0, ids=x, **how)
@@ -153,7 +155,7 @@ class InputNetwork(nn.Module):
 
 
 class _Recurrent(nn.Module):
-    """The forms of input that `nn.GRU` takes, checked and brought into one: what `SRNN` and `SRNNStack` share."""
+    """What `SRNN` and `SRNNStack` share: the forms of input of `nn.GRU`, checked and converted to one form."""
 
     input_size: int
     hidden_size: int
@@ -178,7 +180,7 @@ class _Recurrent(nn.Module):
         tracing.refuse_script(self)
 
     def extra_repr(self) -> str:
-        """The sizes, and whatever was not left at its default."""
+        """Returns the sizes and all settings that are not at their default."""
         shown = [f"{self.input_size}, {self.hidden_size}"]
         for name, setting in inspect.signature(type(self)).parameters.items():
             value = self._permutation_name if name == "permutation" else getattr(self, name, setting.default)
@@ -195,7 +197,7 @@ class _Recurrent(nn.Module):
         return checks.state(name, h, {**layers, **batch, "hidden": self.hidden_size}, x, self._weight_for(x))
 
     def _weight_for(self, x: object) -> Tensor:
-        """`_weight` as it will be when x comes to it: offloaded weights are on the meta device until their map is called."""
+        """`_weight` as it will be during the call: offloaded weights are on the meta device until their map is called."""
         weight = self._weight
         if weight.is_meta and isinstance(x, Tensor) and any("forward" in vars(module) for module in self.modules()):
             return torch.empty(0, dtype=weight.dtype, device=x.device)
@@ -210,9 +212,9 @@ class _Recurrent(nn.Module):
         reset: Tensor | PackedSequence | None,
         final: bool | str,
     ) -> tuple[Any, Tensor]:
-        """Checks everything, brings it into the form [N, T, C] or [N, T], scans, and brings the result back.
+        """Checks the arguments, converts them to the form [N, T, C] or [N, T], scans, and converts the result back.
 
-        `final`, passed to the scan, says that only the second result is wanted, [..., N, H]; the first is then None.
+        With `final`, which is passed to the scan, only the second result [..., N, H] is computed; the first is None.
         """
         layers = {"layers * directions": self.num_layers * (2 if self.bidirectional else 1)}
         if isinstance(input, PackedSequence):
@@ -255,7 +257,7 @@ class _Recurrent(nn.Module):
         reset: Any,
         final: bool | str,
     ) -> tuple[Any, Tensor]:
-        """The same for a jagged nested tensor, by way of a padded one; the output has the offsets of the input."""
+        """The same for a jagged nested tensor, via a padded one; the output has the offsets of the input."""
         if lengths is not None:
             raise LengthError("a nested tensor has lengths of its own; leave out lengths=")
         checks.nested(input, alphabet, self.batch_first)
@@ -265,7 +267,7 @@ class _Recurrent(nn.Module):
         ends = offsets.diff() if given is None else given
         steps = torch.arange(int(ends.max()), device=values.device)
         mask = None if reset is None else checks.reset(reset, (len(ends), len(steps)), values)
-        places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T], what is beyond a row's end is not looked at
+        places = (offsets[:-1, None] + steps).clamp(max=len(values) - 1)  # [N, T]; values beyond a row's end are ignored
         output, h_n = self._scan(values[places], h0, ends.long(), alphabet, mask, final)
         if final:
             return None, h_n
@@ -275,7 +277,7 @@ class _Recurrent(nn.Module):
 
 
 class _Shuffling(_Recurrent):
-    """What layer and cell share: the settings, one b per layer and direction, P and sigma."""
+    """What `SRNN` and `SRNNCell` share: the settings, one b per layer and direction, P and sigma."""
 
     b: Any  # nn.ModuleList of InputNetwork, in the order of h_n
     permutation: Tensor | None
@@ -316,19 +318,19 @@ class _Shuffling(_Recurrent):
         self.register_buffer("permutation", index, persistent=name in STORED)
 
     def reset_parameters(self) -> None:
-        """Draws weights and biases again, as at construction. The permutation stays."""
+        """Draws weights and biases again, as at construction. The permutation does not change."""
         for b in self.b:
             b.reset_parameters()
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        """`to_empty` leaves what no state_dict brings back to us."""
+        """Restores the permutation after `to_empty`, unless a state_dict will bring it."""
         super()._apply(fn, recurse)
         if self.permutation is not None and self._permutation_name not in STORED:
             self.permutation = _index(self._permutation_name, self.hidden_size, self.permutation.device)
         return self
 
     def _quick_step(self, x: Tensor, h: Tensor | None, *layers: int) -> Tensor | None:
-        """One step of a single layer without a second look at what is plainly right; None where there must be one."""
+        """One step of a single layer for input that needs no further check; None if it needs one."""
         if type(x) is not Tensor or not (h is None or type(h) is Tensor) or x.is_nested:
             return None
         first, *others = self._modules["b"]._modules.values()  # type: ignore[union-attr]
@@ -348,17 +350,26 @@ class _Shuffling(_Recurrent):
 class SRNN(_Shuffling):
     """One or more layers of h_t = sigma(P h_{t-1} + b(x_t)), to be used like `nn.GRU`.
 
-    mlp             widths of the hidden layers of f_r; with () it is affine
-    gate            whether b has the factor sigmoid(W_s x + b_s)
-    gate_init       added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
-                    training opens it; 0.0 is the paper's start. None is the library's default
-    activation      sigma: "relu"; "clip", which keeps states in [-1, 1] and is as fast; or "tanh"
-    bias            whether the linear maps of b have one
-    dropout         probability, between layers, in training
-    permutation     P: "shift"; "partial", where the first H // 4 units keep their place and the others shift; "identity";
-                    "random" (drawn here from torch's generator and kept in the state_dict); or an index tensor,
-                    (P h)_i = h[permutation[i]]. Units keep their numbers in all that goes in and comes out
-    The rest is as in `nn.GRU`; initialisation is that of `nn.Linear`.
+    Weights start as those of `nn.Linear`.
+
+    Args:
+        input_size: The number of inputs C.
+        hidden_size: The number of units H.
+        num_layers: The number of layers.
+        bias: Whether the linear maps of b have a bias.
+        batch_first: Whether input and output are [N, T, ...] instead of [T, N, ...].
+        dropout: The probability of dropout between layers, in training.
+        bidirectional: Whether each layer also runs backwards in time.
+        mlp: The widths of the hidden layers of f_r; with () it is affine.
+        gate: Whether b has the factor sigmoid(W_s x + b_s).
+        gate_init: Added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
+            training opens it. 0.0 is the paper's start. None is the library's default.
+        activation: sigma: "relu"; "clip", which clamps states to [-1, 1] and is as fast; or "tanh".
+        permutation: P: "shift"; "partial", where the first H // 4 units keep their place and the others shift; "identity";
+            "random", drawn from torch's generator and stored in the state_dict; or an index tensor, (P h)_i =
+            h[permutation[i]]. Units keep their numbers in all inputs and outputs.
+        device: The device of the weights.
+        dtype: The dtype of the weights.
     """
 
     def __init__(
@@ -409,19 +420,23 @@ class SRNN(_Shuffling):
         alphabet: Tensor | None = None,
         reset: Tensor | PackedSequence | None = None,
     ) -> tuple[Any, Tensor]:
-        """All states of the last layer, and the last state of every layer and direction: (output, h_n).
+        """Runs the layers over sequences.
 
-        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a
-                    jagged nested tensor [N, T, C]
-        hx, h_n     [layers * directions, N, H], without N for one sequence; hx=None is zeros
-        output      like input, directions * H wide
-        lengths     [N], a number for one sequence: steps from there on are not looked at, and output is 0 there. h_n is the
-                    state after a row's last step (hx for length 0), and the reverse direction starts at that step
-        alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
-                    sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
-        reset       bool, with the batch and time axes of input: True at t means that a new sequence begins at step t. No
-                    state crosses the border between t - 1 and t, in either direction; at step 0 hx is discarded. Resets from
-                    a row's length on are ignored. For a PackedSequence, a PackedSequence of the same layout
+        Args:
+            input: [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a jagged
+                nested tensor [N, T, C].
+            hx: The initial state [layers * directions, N, H], without N for one sequence; None is zeros.
+            lengths: [N], a number for one sequence. Steps from there on are ignored, and the output is 0 there. The reverse
+                direction starts at a row's last step.
+            alphabet: [V, C]. The input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]. The result is
+                the same, and faster if V is less than N * T. For an embedding, pass alphabet=embedding.weight.
+            reset: Booleans with the batch and time axes of the input. True at t starts a new sequence at step t: no state
+                passes from t - 1 to t or back, and at step 0 hx is discarded. Resets from a row's length on are ignored. For a
+                PackedSequence, a PackedSequence of the same layout.
+
+        Returns:
+            output: The states of the last layer, like the input, directions * H wide.
+            h_n: The state after each row's last step (hx for length 0), for every layer and direction, shaped like hx.
         """
         if tracing.is_traced(input, hx):
             return tracing.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
@@ -438,18 +453,25 @@ class SRNN(_Shuffling):
         alphabet: Tensor | None = None,
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; with ReLU or clip the last layer never holds its states.
+        """Returns the h_n of `forward`. With ReLU or clip the last layer never holds its states.
 
-        Compiled and in float32, b is made for a few sequences at a time (four, more where they are short), elsewhere for all.
+        In float32 the compiled kernels compute b for a few sequences at a time (four, more if they are short). Elsewhere it is
+        computed for all of them at once. The arguments are those of `forward`.
         """
         if tracing.is_traced(input, hx):
             return tracing.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final=True)[1]
 
     def step(self, x_t: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> Tensor:
-        """One step in time: x_t [N, C] and h [layers, N, H] give the next h. Without N for one sequence; h=None is zeros.
+        """Runs one step in time.
 
-        reset [N], bool: rows that begin a new sequence with this step, so that their h is taken as zeros.
+        Args:
+            x_t: The input [N, C], or [C] for one sequence.
+            h: The state [layers, N, H], without N for one sequence; None is zeros.
+            reset: Booleans [N]: rows that start a new sequence with this step, so that their h is taken as zeros.
+
+        Returns:
+            The next state, shaped like h.
         """
         if tracing.is_traced(x_t, h):
             return tracing.node(self, "step", x_t, h, reset=reset)
@@ -468,7 +490,7 @@ class SRNN(_Shuffling):
         return states[0] if len(states) == 1 else torch.cat(states)
 
     def flatten_parameters(self) -> None:
-        """Does nothing; here because programs written for `nn.GRU` call it."""
+        """Does nothing. Programs written for `nn.GRU` call it."""
 
     @property
     def all_weights(self) -> list[list[nn.Parameter]]:
@@ -513,7 +535,7 @@ class SRNN(_Shuffling):
 class SRNNCell(_Shuffling):
     """One step of the layer, to be used like `nn.GRUCell`: cell(x, h) = sigma(P h + b(x)).
 
-    The settings are those of `SRNN`; the state_dict is that of an `SRNN` with one layer.
+    The arguments are those of `SRNN`. The state_dict is that of an `SRNN` with one layer.
     """
 
     def __init__(
@@ -533,7 +555,7 @@ class SRNNCell(_Shuffling):
         super().__init__(input_size, hidden_size, 1, 1, mlp, gate, activation, bias, gate_init, permutation, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """input [N, C] and hx [N, H] give the next state. Without N for one sequence. hx=None is zeros."""
+        """Returns the next state [N, H] for input [N, C] and hx [N, H], without N for one sequence; hx=None is zeros."""
         if tracing.is_traced(input, hx):
             return tracing.node(self, "forward", input, hx)
         if (quick := self._quick_step(input, hx)) is not None:
@@ -550,9 +572,9 @@ def _select(h: Tensor, rows: Tensor | None) -> Tensor:
 def _is_plain(module: nn.Module, kind: type[nn.Module]) -> bool:
     """True if `module` is exactly a `kind` with ordinary tensors as weights, without hooks and without an overridden forward.
 
-    Anything else must be called as a module: hooks (also global ones) want to see the call, weights of another tensor class
-    (quantised, distributed) know only the operators of torch, and an overridden forward may bring the weights first, as those
-    of a layer that accelerate has offloaded.
+    Anything else must be called as a module. Hooks (also global ones) must see the call. Weights of another tensor class
+    (quantised, distributed) support only the operators of torch. An overridden forward may load the weights first, as in a
+    layer that accelerate has offloaded.
     """
     hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
     if type(module) is not kind or hooks or _has_any_global_hook() or "forward" in vars(module):
@@ -568,7 +590,7 @@ def _weights(linear: nn.Linear | None, dtype: torch.dtype) -> tuple[Any, Any]:
 
 
 def _index(permutation: str | Tensor, H: int, device: torch.device) -> Tensor | None:
-    """Where P takes each unit from, (P h)_i = h[index[i]]; None is the shift, which the kernels know by themselves."""
+    """Where P takes each unit from, (P h)_i = h[index[i]]; None is the shift, which the kernels have built in."""
     if isinstance(permutation, Tensor):
         return checks.permutation(permutation, H).to(device)
     if not isinstance(permutation, str):
@@ -577,7 +599,7 @@ def _index(permutation: str | Tensor, H: int, device: torch.device) -> Tensor | 
         raise one_of("permutation", permutation, PERMUTATIONS)
     if permutation == "shift":
         return None
-    # On the CPU whatever the device is, so that a seed means one permutation.
+    # Always on the CPU, so that a seed gives the same permutation on every device.
     index = (torch.randperm if permutation == "random" else torch.arange)(H, device="cpu")
     if permutation == "partial":
         index[H // 4 :] = index[H // 4 :].roll(-1)

@@ -1,4 +1,4 @@
-"""Residual blocks around `SRNN`, with the call of `nn.GRU`: the form to use for results, where `SRNN` is the paper's layer.
+"""Residual blocks around `SRNN`, with the interface of `nn.GRU`: use it for best results; `SRNN` is the paper's layer.
 
     x  = W_in input                                            width numbers per step
     x <- x + dropout(GLU(W norm(SRNN(norm(x)))))               once per layer; GLU(u, v) = u * sigmoid(v)
@@ -6,9 +6,9 @@
 
 Its SRNN differs from the paper's in four defaults, chosen with the programs of `srnn bench --swap` (docs/learning.md): f_r is
 affine, states are clipped, the gate starts a little closed, and a quarter of the units keep their place. A unit that keeps its
-place holds a value until something is written to it; what is written to a unit that shifts is in another unit at every step.
+place holds a value until something is written to it. A value in a unit that shifts is in another unit at every step.
 
-No map sees a state itself, only its norm, so the output is bounded by the weights, however long one runs. A program that feeds
+The maps read normalised states only, so the output is bounded by the weights for sequences of any length. A program that feeds
 a plain SRNN with ReLU its own output can diverge: its states have no bound and can grow with the number of steps.
 
 N sequences, T steps, C inputs, H units, V symbols, D directions.
@@ -32,7 +32,7 @@ GAIN = 2.0  # times the first weights of f_r's output map
 
 
 class ResidualBlock(nn.Module):
-    """The parts of x + dropout(GLU(W norm(SRNN(norm(x))))); `mix` is what comes after the SRNN."""
+    """The parts of x + dropout(GLU(W norm(SRNN(norm(x))))); `mix` computes what follows the SRNN."""
 
     def __init__(self, width: int, hidden_size: int, bias: bool, bidirectional: bool, **settings: Any) -> None:
         super().__init__()
@@ -55,22 +55,32 @@ class ResidualBlock(nn.Module):
                 b.linear.weight.mul_(GAIN)
 
     def mix(self, x: Tensor, states: Tensor, dropout: float) -> Tensor:
-        """x + dropout(GLU(W norm(states))), from [..., width] and [..., D * H]."""
+        """Returns x + dropout(GLU(W norm(states))), from [..., width] and [..., D * H]."""
         return x + F.dropout(F.glu(self.linear(self.state_norm(states)), dim=-1), dropout, self.training)
 
 
 class SRNNStack(_Recurrent):
     """Residual blocks of `SRNN` between an input map and an output map, to be used like `nn.GRU`.
 
-    num_layers      number of blocks
-    bias            whether the linear maps and the norms have one
-    dropout         probability, in training, of each number that a block adds to x. nn.GRU drops a layer's output, and not
-                    that of the last layer; here every block drops, also the last or only one, and x itself passes
-    width           numbers per step between the blocks. None is hidden_size // 2, at least 16
-    mlp, gate, gate_init, activation, permutation
-                    settings of each `SRNN`; "random" draws a permutation for each
-    The rest is as in `nn.GRU`; maps start as `nn.Linear` does, norms as `nn.LayerNorm`; the weights of f_r's output
-    map are twice as large as the draw.
+    Maps start as `nn.Linear`, norms as `nn.LayerNorm`. The weights of f_r's output map are twice as large as the draw.
+
+    Args:
+        input_size: The number of inputs C.
+        hidden_size: The number of units H.
+        num_layers: The number of blocks.
+        bias: Whether the linear maps and the norms have a bias.
+        batch_first: Whether input and output are [N, T, ...] instead of [T, N, ...].
+        dropout: The probability of dropout, in training, of each number that a block adds to x. Unlike in nn.GRU, the last or
+            only block drops too. x itself is never dropped.
+        bidirectional: Whether each SRNN also runs backwards in time.
+        width: The numbers per step between the blocks. None is hidden_size // 2, at least 16.
+        mlp: As in `SRNN`.
+        gate: As in `SRNN`.
+        gate_init: As in `SRNN`; None is -1.0.
+        activation: As in `SRNN`.
+        permutation: As in `SRNN`; "random" draws a permutation for each block.
+        device: The device of the weights.
+        dtype: The dtype of the weights.
     """
 
     blocks: Any  # nn.ModuleList of ResidualBlock
@@ -129,18 +139,20 @@ class SRNNStack(_Recurrent):
         alphabet: Tensor | None = None,
         reset: Tensor | PackedSequence | None = None,
     ) -> tuple[Any, Tensor]:
-        """The output at all steps, and the last state of the SRNN of every block and direction: (output, h_n).
+        """Runs the blocks over sequences.
 
-        input       [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a
-                    jagged nested tensor [N, T, C]
-        hx, h_n     [layers * D, N, H], without N for one sequence; hx=None is zeros. These are the states of the SRNNs, from
-                    -1 to 1 with activation="clip"; to look at what the stack found, take the output
-        output      like input, D * H wide
-        lengths     [N], a number for one sequence: steps from there on are not looked at, and output is 0 there. h_n is the
-                    state after a row's last step (hx for length 0), and the reverse direction starts at that step
-        alphabet    [V, C]: input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]; the same result,
-                    sooner where V is less than N * T. For an embedding, alphabet=embedding.weight
-        reset       bool, with input's batch and time axes: where it is True a new sequence starts, as in `SRNN`
+        Args:
+            input: [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a jagged
+                nested tensor [N, T, C].
+            hx: The initial states of the SRNNs [layers * D, N, H], without N for one sequence; None is zeros.
+            lengths: As in `SRNN.forward`.
+            alphabet: As in `SRNN.forward`.
+            reset: As in `SRNN.forward`.
+
+        Returns:
+            output: Like the input, D * H wide. Use this as the result of the stack.
+            h_n: The states of the SRNNs after each row's last step (hx for length 0), shaped like hx. With
+                activation="clip" they are from -1 to 1.
         """
         if tracing.is_traced(input, hx):
             return tracing.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
@@ -155,7 +167,7 @@ class SRNNStack(_Recurrent):
         alphabet: Tensor | None = None,
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
-        """The h_n of `forward`; the last block never holds its states, except with tanh."""
+        """Returns the h_n of `forward`. The last block never holds its states, except with tanh."""
         if tracing.is_traced(input, hx):
             return tracing.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
@@ -169,19 +181,25 @@ class SRNNStack(_Recurrent):
         alphabet: Tensor | None = None,
         reset: Tensor | PackedSequence | None = None,
     ) -> Tensor:
-        """The output of `forward` at each row's last step, [N, D * H]: output[n, lengths[n] - 1]. Zeros for length 0.
+        """Returns the output of `forward` at each row's last step, [N, D * H]: output[n, lengths[n] - 1]. Zeros for length 0.
 
         Without N for one sequence. In one direction the last block never holds its states, except with tanh. In both
-        directions the last block's reverse part has seen one step by then; the blocks below it have seen all.
+        directions the reverse part of the last block has seen one step by then; the blocks below it have seen all.
         """
         if tracing.is_traced(input, hx):
             return tracing.node(self, "final_output", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
         return self._run(input, hx, lengths, alphabet, reset, final="output")[1][0]
 
     def step(self, x: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """One step in time: x [N, C] and h [layers, N, H] give output [N, H] and the next h. Without N for one sequence.
+        """Runs one step in time.
 
-        h=None is zeros. reset [N], bool: rows whose h is taken as zeros.
+        Args:
+            x: The input [N, C], or [C] for one sequence.
+            h: The state [layers, N, H], without N for one sequence; None is zeros.
+            reset: Booleans [N]: rows whose h is taken as zeros.
+
+        Returns:
+            The output [N, H] and the next state, shaped like h.
         """
         if tracing.is_traced(x, h):
             return tracing.node(self, "step", x, h, reset=reset)
@@ -196,16 +214,16 @@ class SRNNStack(_Recurrent):
         return self.decode(self.norm(x)), torch.cat(states)
 
     def reset_parameters(self) -> None:
-        """Draws weights and biases again, as at construction. Permutations stay."""
+        """Draws weights and biases again, as at construction. Permutations do not change."""
         for part in (self.encode, *self.blocks, self.norm, self.decode):
             part.reset_parameters()
 
     def flatten_parameters(self) -> None:
-        """Does nothing; here because programs written for `nn.GRU` call it."""
+        """Does nothing. Programs written for `nn.GRU` call it."""
 
     @property
     def all_weights(self) -> list[list[nn.Parameter]]:
-        """The parameters of each block."""
+        """Returns the parameters of each block."""
         return [list(block.parameters()) for block in self.blocks]
 
     @property

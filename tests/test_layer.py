@@ -352,7 +352,7 @@ def test_a_linear_map_that_was_pruned_or_hooked_is_called() -> None:
     rnn, x = layer(), numbers(N, T, C)
     linear, same = rnn.b[0].linear, copy.deepcopy(rnn)
     prune.l1_unstructured(linear, "weight", 0.5)
-    for factor in (1.0, 2.0):  # the mask is applied anew at every call
+    for factor in (1.0, 2.0):  # the mask is applied at every call
         linear.weight_orig.data.mul_(factor)
         same.b[0].linear.weight.data.copy_(linear.weight_orig * linear.weight_mask)
         output = rnn(x)[0]

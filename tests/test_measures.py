@@ -303,7 +303,7 @@ def test_the_forms_of_srnn_give_the_same_and_the_plain_loop_is_plain() -> None:
 
 @pytest.mark.parametrize("task", ["copy", "pmnist"])
 def test_runtime_holds_every_form(task: str) -> None:
-    found = timing.runtime(task, rounds=1, networks=["gru"], steps=12)
+    found = timing.runtime(task, rounds=1, networks=["gru"], steps=24)
     assert list(found["milliseconds"]) == ["gru", "srnn, plain loop", "srnn, dense", "srnn, alphabet"]
     assert found["times_srnn"]["srnn, dense"] == 1.0
     assert list(found["parameters"]) == ["gru", "srnn"]

@@ -65,14 +65,24 @@ def shuffle_scan(
     final: bool = False,
     backend: str = "auto",
 ) -> Tensor:
-    """h_t = sigma(P h_{t-1} + b_t) for all t: the states [N, T, H], or with `final` the last state of each row [N, H].
+    """Computes h_t = sigma(P h_{t-1} + b_t) for all steps t.
 
-    b [N, T, H], or a table [V, H] together with ids [N, T] (uint8, int32 or int64): then b_t is the row ids[n, t].
-    h0 [N, H], zeros when None. permutation [H]: (P h)_i = h_{permutation[i]}; None is the shift, (P h)_i = h_{i+1}.
-    lengths [N]: states from a row's length on are 0 and carry no gradient. reverse: each row runs from its last valid step to
-    its first. reset [N, T] of booleans: True at t means that a new sequence begins there, so no state crosses the border
-    between t - 1 and t in either direction; at t = 0 it discards h0. Resets from a row's length on are ignored.
-    `final` with ReLU or clip keeps one integer per unit for the derivative, and nothing that grows with T.
+    Args:
+        b: [N, T, H], or a table [V, H] if `ids` are given.
+        h0: The initial state [N, H]; None is zeros.
+        ids: Symbols [N, T] (uint8, int32 or int64): b_t of sequence n is then the row ids[n, t] of the table.
+        permutation: [H], (P h)_i = h_{permutation[i]}; None is the shift, (P h)_i = h_{i+1}.
+        lengths: [N]. States from a row's length on are 0 and have no gradient.
+        reset: Booleans [N, T]. True at t starts a new sequence there: no state passes from t - 1 to t or back, and at t = 0 h0
+            is discarded. Resets from a row's length on are ignored.
+        reverse: Whether each row runs from its last valid step to its first.
+        activation: sigma: "relu", "clip" or "tanh".
+        final: Whether to return only the last state of each row. With ReLU or clip this keeps one integer per unit for the
+            derivative, and nothing that grows with T.
+        backend: "auto", "native", "reference" or "torch".
+
+    Returns:
+        The states [N, T, H], or with `final` the state after each row's last step [N, H].
     """
     _check_rank(b, ids)
     if h0 is None:
@@ -95,7 +105,7 @@ def scan_states(
     activation: str = "relu",
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
-    """All states [N, T, H] and the state after each row's last step [N, H], both differentiable."""
+    """Returns all states [N, T, H] and the state after each row's last step [N, H]. See `shuffle_scan` for the arguments."""
     namespace = _namespace(backend, b)
     _check(b, h0, ids, permutation, lengths, reset, activation)
     if namespace is None:
@@ -117,7 +127,7 @@ def scan_final(
     activation: str = "relu",
     backend: str = "auto",
 ) -> Tensor:
-    """The state after each row's last step [N, H]; for ReLU and clip without ever holding the states."""
+    """Returns the state after each row's last step [N, H]; with ReLU and clip, no other states are held."""
     namespace = _namespace(backend, b)
     if namespace is None or not _is_bounded(activation):
         sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reset": reset}
@@ -144,10 +154,26 @@ def gated_scan(
     final: bool = False,
     backend: str = "auto",
 ) -> tuple[Tensor | None, Tensor]:
-    """`scan_states` (or `scan_final`) of b = (z weight^T + bias) * sigmoid(x gate_weight^T + gate_bias), b never held whole.
+    """Scans b = (z weight^T + bias) * sigmoid(x gate_weight^T + gate_bias) without ever holding all of b.
 
-    z [N, T, K], x [N, T, C], weight [H, K], gate_weight [H, C] (None: no gate), h0 [N, H]. Returns (output, h_n); output is
-    None with `final`.
+    Args:
+        z: [N, T, K].
+        weight: [H, K].
+        bias: [H] or None.
+        x: [N, T, C].
+        gate_weight: [H, C]; None for no gate.
+        gate_bias: [H] or None.
+        h0: The initial state [N, H].
+        permutation: As in `shuffle_scan`, and so are the other arguments.
+        lengths: [N].
+        reset: [N, T].
+        reverse: Whether rows run backwards.
+        activation: The name of sigma.
+        final: Whether only the last state is wanted.
+        backend: The backend.
+
+    Returns:
+        All states [N, T, H], or None with `final`, and the state after each row's last step [N, H].
     """
     namespace = _namespace(backend, z)
     inputs = (z, weight, bias, x, gate_weight, gate_bias)
@@ -164,11 +190,11 @@ def gated_scan(
     return None if final else output, h_n
 
 
-CELL_ROWS = 32  # up to so many sequences the compiled step is faster than torch's matrix products, one thread or two
+CELL_ROWS = 32  # with more sequences, torch's matrix products are faster than the compiled step
 
 
 def takes_cell(x: Tensor) -> bool:
-    """Whether `cell` runs for this input: on a CPU, compiled, for a few rows, outside of transforms and compiled graphs."""
+    """Whether `cell` can run for this input: a few rows on a CPU, outside of transforms and compiled graphs."""
     return (
         NATIVE_ERROR is None
         and _default in ("auto", "native")
@@ -183,9 +209,19 @@ def takes_cell(x: Tensor) -> bool:
 def cell(
     x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Tensor | None, gate: bool, bias: bool, activation: str
 ) -> Tensor:
-    """One step h' = sigma(P h + b(x)) by one operator; `maps` are the weights (and biases) of f_r's maps and the gate's.
+    """Computes one step h' = sigma(P h + b(x)) by one compiled operator, where `takes_cell` allows it.
 
-    x [..., C], h and the result [..., H]. See `takes_cell` for where it can be called.
+    Args:
+        x: The input [..., C].
+        h: The state [..., H].
+        maps: The weights (and biases) of f_r's linear maps, then of the gate.
+        permutation: [H]; None is the shift.
+        gate: Whether there is a gate.
+        bias: Whether `maps` has biases.
+        activation: The name of sigma.
+
+    Returns:
+        The next state [..., H].
     """
     if torch.is_grad_enabled() and (x.requires_grad or h.requires_grad or any(m.requires_grad for m in maps)):
         return ops.Cell.apply(x, h, permutation, gate, bias, activation, *maps)
@@ -262,7 +298,7 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
 
 
 def _call(op: Callable[..., Any], *args: Any) -> Any:
-    """Calls an operator; what it says about values becomes an error of ours (in a compiled graph it stays a RuntimeError)."""
+    """Calls an operator and converts its errors about values to ours; in a compiled graph they stay RuntimeErrors."""
     if torch.compiler.is_compiling():
         return op(*args)
     try:
@@ -275,7 +311,7 @@ def _call(op: Callable[..., Any], *args: Any) -> Any:
 
 
 def _check_values(b: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None) -> None:
-    if "Vmap" not in ops.transforms():  # where values cannot be looked at
+    if "Vmap" not in ops.transforms():  # inside which values cannot be read
         pytorch.check_values(b, ids, permutation, lengths)
 
 

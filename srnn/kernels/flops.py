@@ -1,7 +1,7 @@
 """What `torch.utils.flop_counter.FlopCounterMode` counts for our operators: the products with W and U of a gated scan.
 
-As everywhere in that mode, a product [M, K] by [K, H] is 2 M K H and what is done unit by unit is 0, so that `shuffle_scan` is
-0. The backward pass counts the products that it repeats, as torch counts those of its attention.
+As everywhere in that mode, a product [M, K] by [K, H] counts 2 M K H and elementwise work counts 0, so `shuffle_scan` counts 0.
+The backward pass counts the products that it repeats, as torch does for its attention.
 
 A layer under this mode calls its linear maps one by one, since the mode hooks every module, and is counted by those. The
 formulas here are for graphs that hold our operators, such as exported ones (none of which holds `cell`). They are not
@@ -19,13 +19,13 @@ from srnn.kernels.ops import NAMESPACES
 
 
 def forward(z: Size, weight: Size, bias: Size | None, x: Size, gate_weight: Size | None, *rest: Any, **more: Any) -> int:
-    """z W^T [N * T, K] by [K, H], and x U^T [N * T, C] by [C, H] where there is a gate; all arguments are shapes."""
+    """Counts z W^T [N * T, K] by [K, H], and x U^T [N * T, C] by [C, H] if there is a gate. All arguments are shapes."""
     N, T, K = z
     return 2 * N * T * weight[0] * (K + (x[2] if gate_weight is not None else 0))
 
 
 def backward(grad: Size | None, grad_n: Size, kept: Size, *rest: Any, **more: Any) -> int:
-    """With a gate the two products of `forward` again, and one more for each derivative that `needs` asks for."""
+    """Counts one product for each derivative in `needs`, and with a gate the two products of `forward` again."""
     z, weight, _, x, gate_weight, *_, needs = rest
     steps, K, C = z[0] * z[1], z[2], x[2] if gate_weight is not None else 0
     repeated = K + C if gate_weight is not None else 0
@@ -33,7 +33,7 @@ def backward(grad: Size | None, grad_n: Size, kept: Size, *rest: Any, **more: An
 
 
 def register() -> None:
-    """Tells torch's counter of the formulas."""
+    """Registers the formulas with torch's counter."""
     from torch.utils.flop_counter import register_flop_formula
 
     for namespace in NAMESPACES:

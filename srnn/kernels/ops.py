@@ -1,7 +1,7 @@
-"""The operators behind `shuffle_scan` as PyTorch sees them: schema, shapes for tracing, derivatives.
+"""Registers the operators behind `shuffle_scan` with PyTorch: schema, shapes for tracing, derivatives.
 
-Every operator exists twice. In the namespace `srnn` the compiled library (CPU) takes over from the plain PyTorch code when it
-is there; in `srnn_torch` the plain code always runs, which is what `backend="torch"` asks for.
+Every operator exists twice. In the namespace `srnn` the compiled library replaces the plain PyTorch code on a CPU if it is
+loaded. In `srnn_torch` the plain code always runs, for `backend="torch"`.
 
     shuffle_scan            all states; keeps one bit per unit and step (tanh: the states) for the derivative
     shuffle_scan_final      last state only, not for tanh; keeps one integer per unit, the last step whose derivative is 0
@@ -9,11 +9,11 @@ is there; in `srnn_torch` the plain code always runs, which is what `backend="to
     shuffle_scan_backward   both derivatives: d_t = sigma'_t (g_t + P^T d_{t+1}); linear in g
     shuffle_scan_tangent    its adjoint, the derivative forward in time: s_t = sigma'_t (P s_{t-1} + v_t)
     gated_scan, gated_scan_final, gated_scan_backward
-                            the same with b = (z W^T + c) * sigmoid(x U^T + e) made in pieces that stay in cache, and made
-                            again in the backward pass
+                            the same with b = (z W^T + c) * sigmoid(x U^T + e), computed in pieces that stay in cache, and
+                            computed again in the backward pass
 
-`b` is [N, T, H], or a table [V, H] when `ids` [N, T] is given. `reset` [N, T] says where a new sequence begins. `kept` tells by
-its type what it is: bits (uint8), last zeros (int32) or states of tanh. `like` has the shape of b and no memory of its own.
+`b` is [N, T, H], or a table [V, H] if `ids` [N, T] is given. `reset` [N, T] is True where a new sequence starts. The dtype of
+`kept` says what it is: bits (uint8), last zeros (int32) or states of tanh. `like` has the shape of b and no memory of its own.
 """
 
 from typing import Any
@@ -51,23 +51,23 @@ CELL_SCHEMAS = {
 
 
 def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
-    """N, T and H of a scan over b."""
+    """Returns N, T and H of a scan over b."""
     N, T = b.shape[:2] if ids is None else ids.shape
     return N, T, b.shape[-1]
 
 
 def is_differentiated() -> bool:
-    """Whether derivatives are taken forward (dual numbers) or by torch.func, of which operators know nothing."""
+    """Whether derivatives are taken forward (dual numbers) or by torch.func, which the operators do not support."""
     return forward_ad._current_level >= 0 or bool(transforms() & {"Grad", "Jvp"})
 
 
 def is_transformed() -> bool:
-    """Whether derivatives are taken forward or any transform of torch.func is at work, in fewer words than by name."""
+    """Whether derivatives are taken forward or any transform of torch.func is active; faster than `transforms`."""
     return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def transforms() -> set[str]:
-    """The transforms of torch.func that are at work: "Grad", "Jvp", "Vmap"."""
+    """Returns the active transforms of torch.func: "Grad", "Jvp", "Vmap"."""
     if torch.compiler.is_compiling():
         return set()
     return {each.key().name for each in torch._C._functorch.get_interpreter_stack() or ()}
@@ -83,33 +83,40 @@ class Fakes:
 
     @staticmethod
     def shuffle_scan(b: Tensor, h0: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
+        """States, last states, bits."""
         N, T, H = shape(b, ids)
         bits = (0,) if ACTIVATIONS[rest[-1]].bounds is None else (N, T, (H + 63) // 64 * 8)
         return b.new_empty(N, T, H), h0.new_empty(N, H), b.new_empty(bits, dtype=torch.uint8)
 
     @staticmethod
     def shuffle_scan_final(b: Tensor, h0: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        """Last states, last zeros."""
         return h0.new_empty(h0.shape), h0.new_empty(h0.shape, dtype=torch.int32)
 
     @staticmethod
     def shuffle_scan_backward(grad: Maybe, grad_n: Tensor, kept: Tensor, like: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        """Gradients by b and h0."""
         return grad_n.new_empty(like.shape), grad_n.new_empty(grad_n.shape)
 
     @staticmethod
     def shuffle_scan_tangent(v: Tensor, v0: Tensor, kept: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
+        """Derivatives of states and last states."""
         return v.new_empty((0,) if kept.dtype == torch.int32 else shape(v, ids)), v.new_empty(v0.shape)
 
     @staticmethod
     def gated_scan(z: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        """States, last states, bits."""
         b = z.new_empty(*z.shape[:2], weight.shape[0])
         return Fakes.shuffle_scan(b, rest[4], None, rest[-1])
 
     @staticmethod
     def gated_scan_final(z: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        """Last states, last zeros."""
         return Fakes.shuffle_scan_final(z, rest[4])
 
     @staticmethod
     def gated_scan_backward(grad: Maybe, grad_n: Tensor, kept: Tensor, z: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        """Gradients by all inputs and h0; empty where not wanted."""
         weight, bias, x, gate_weight, gate_bias = rest[:5]
         f, f_map, gate_x, gate_map = rest[-1]
         x = None if gate_weight is None else x
@@ -119,16 +126,18 @@ class Fakes:
 
     @staticmethod
     def cell(x: Tensor, h: Tensor, *rest: Any) -> Tensor:
+        """The next state."""
         return torch.empty_like(h)
 
     @staticmethod
     def cell_backward(grad: Tensor, x: Tensor, out: Tensor, maps: list[Tensor], *rest: Any) -> list[Tensor]:
+        """Gradients by x, h and all maps; empty where not wanted."""
         wanted = zip((x, out, *maps), rest[-1], strict=True)
         return [torch.empty_like(t) if want else t.new_empty(0) for t, want in wanted]
 
 
 class Derivatives:
-    """How autograd goes through the operators of a namespace: each derivative is again an operator with a derivative."""
+    """The derivatives of the operators of a namespace; each is again an operator with a derivative."""
 
     def __init__(self, namespace: str) -> None:
         self.ops = getattr(torch.ops, namespace)
@@ -144,7 +153,7 @@ class Derivatives:
 
     @staticmethod
     def keep(ctx: Any, output: tuple[Tensor, ...], *rest: Any) -> None:
-        """Saves what the derivative of a scan needs: bits or last zeros, or the states if there are no such (tanh)."""
+        """Saves what the derivative of a scan needs: bits or last zeros, or the states of a smooth activation."""
         *tensors, ctx.reverse, activation = rest
         kept = output[0] if ACTIVATIONS[activation].bounds is None else output[-1]
         ctx.mark_non_differentiable(output[-1])
@@ -153,17 +162,19 @@ class Derivatives:
 
     @staticmethod
     def incoming(grads: tuple[Maybe, ...], like_n: Tensor) -> tuple[Maybe, Tensor] | None:
-        """The gradients by output and h_n, the latter zeros if only the former came; None if none came."""
+        """Returns the gradients by output and h_n, zeros for a missing h_n; None if both are missing."""
         grad, grad_n = grads[:2] if len(grads) == 3 else (None, grads[0])
         if grad is None and grad_n is None:
             return None
         return grad, torch.zeros_like(like_n) if grad_n is None else grad_n
 
     def scan_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Saves what `scan_backward` needs."""
         b, _, *sequence = inputs
         self.keep(ctx, output, _like(b), *sequence)
 
     def scan_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+        """The derivative of a scan."""
         kept, like_n, like, *sequence = ctx.saved_tensors
         if (given := self.incoming(grads, like_n)) is None:
             return (None,) * 8
@@ -171,22 +182,26 @@ class Derivatives:
         return db, dh0, *[None] * 6
 
     def backward_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Saves what `backward_backward` needs."""
         grad, grad_n, kept, _, *sequence, ctx.reverse = inputs
         again = (grad, grad_n) if kept.is_floating_point() else (None, None)
         ctx.save_for_backward(kept, *sequence, *again)
         ctx.has_grad = grad is not None
 
     def backward_backward(self, ctx: Any, v: Tensor, v0: Tensor) -> tuple[Maybe, ...]:
+        """The derivative of the derivative: the tangent."""
         kept, *sequence, grad, grad_n = ctx.saved_tensors
         s, s_n = self.ops.shuffle_scan_tangent(v, v0, kept, *sequence, ctx.reverse)
         return s if ctx.has_grad else None, s_n, self.slope_gradient(kept, s, grad, grad_n, sequence, ctx.reverse), *[None] * 6
 
     def tangent_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Saves what `tangent_backward` needs."""
         v, v0, kept, *sequence, ctx.reverse = inputs
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(kept, _like(v0), _like(v), *sequence, output[0])
 
     def tangent_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+        """The derivative of the tangent: the backward pass of the scan."""
         kept, like_n, like, *sequence, s = ctx.saved_tensors
         if kept.dtype == torch.int32:
             grads = (None, grads[1])
@@ -198,7 +213,7 @@ class Derivatives:
     def slope_gradient(
         self, kept: Tensor, s: Tensor, grad: Maybe, grad_n: Tensor, sequence: list[Maybe], reverse: bool
     ) -> Tensor | None:
-        """By the states of tanh, slope a = 1 - h^2: with s = a (P s + v) and d = a (g + P^T d) it is -2 h (s/a) (d/a)."""
+        """Returns the gradient by states of tanh: -2 h (s/a) (d/a), with a = 1 - h^2, s = a (P s + v), d = a (g + P^T d)."""
         if not kept.is_floating_point():
             return None  # the slopes of ReLU do not change
         d, _ = self.ops.shuffle_scan_backward(grad, grad_n, kept, kept, None, *sequence[1:], reverse)
@@ -206,9 +221,11 @@ class Derivatives:
         return torch.where(slope > 0, -2 * kept * (s / slope) * (d / slope), 0)
 
     def gated_setup(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        self.keep(ctx, output, *inputs[:6], *inputs[7:])  # all but h0
+        """Saves what `gated_backward` needs, all inputs except h0."""
+        self.keep(ctx, output, *inputs[:6], *inputs[7:])
 
     def gated_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
+        """The derivative of a gated scan."""
         kept, like_n, *inputs, permutation, lengths, reset = ctx.saved_tensors
         if (given := self.incoming(grads, like_n)) is None:
             return (None,) * 12
@@ -217,7 +234,7 @@ class Derivatives:
         sequence = (permutation, lengths, reset, ctx.reverse)
         found: Any
         if torch.is_grad_enabled():  # create_graph: the plain composition, every part of which has its own derivative
-            # By aliases, since one input may have been made of another: z is f(x), and its way is not to be counted here.
+            # By aliases: one input may depend on another, as z on x, and that path must not count here.
             inputs = [None if t is None else t.view_as(t) for t in inputs]
             b = pytorch.input_drive(*inputs)
             db, dh0 = self.ops.shuffle_scan_backward(*given, kept, _like(b.detach()), None, *sequence)
@@ -231,10 +248,11 @@ class Derivatives:
 
 
 class Cell(torch.autograd.Function):
-    """The derivative of `srnn::cell`. Not an operator's: those of lists of tensors take longer than the step itself."""
+    """The derivative of `srnn::cell`. An operator with lists of tensors would take longer than the step itself."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, h: Tensor, permutation: Maybe, *rest: Any) -> Tensor:
+        """Runs the operator."""
         ctx.how, maps = rest[:3], rest[3:]
         out = torch.ops.srnn.cell.default(x, h, maps, permutation, *ctx.how)
         ctx.save_for_backward(x, h, permutation, out, *maps)
@@ -242,6 +260,7 @@ class Cell(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Maybe, ...]:
+        """Runs the operator of the derivative, or with create_graph the plain composition."""
         x, h, permutation, out, *maps = ctx.saved_tensors
         needs = [ctx.needs_input_grad[k] for k in (0, 1, *range(6, 6 + len(maps)))]
         found: Any

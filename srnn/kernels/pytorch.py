@@ -1,19 +1,20 @@
-"""The operators of `shuffle_scan` in plain PyTorch operations: any device, and no loop over time but for tanh.
+"""The operators of `shuffle_scan` in plain PyTorch operations: for any device, with a loop over time only for tanh.
 
-Follow a unit along its orbit under P and it is alone: u_t = relu(u_{t-1} + c_t), where c_t is the entry of b_t at the unit's
-place. With S_t = c_1 + ... + c_t this has a closed form, and so has its derivative, a running sum that starts again from 0
+Follow a unit along its orbit under P, and no other unit matters: u_t = relu(u_{t-1} + c_t), where c_t is the entry of b_t at
+the unit's place. With S_t = c_1 + ... + c_t this has a closed form. So has its derivative, a running sum that restarts from 0
 wherever the state was zero:
 
     u_t = S_t + max(u_0, -S_1, ..., -S_t)
     s_t = S_t + (s_0 if the state was never zero, else -S_z),   S now of v, z the last step at which the state was zero
 
-With clip, or where a reset cuts the sequence, the first has none; but maps u -> min(max(u + s, l), m) compose to maps of the
-same form, so log2 of a chunk's length rounds of composition give every state.
+With clip, or if a reset cuts the sequence, the first has no closed form. But maps u -> min(max(u + s, l), m) compose to maps of
+the same form, so log2(L) rounds of composition give all states of a chunk of L steps.
 
-All are differences of running sums, which lose digits as S grows. So time is cut into chunks: inside a chunk the closed form,
-from chunk to chunk the state itself. The closed form is for finite values: where the loop keeps an infinity, S - S makes a NaN.
+All these are differences of running sums, which lose digits as S grows. So time is cut into chunks: the closed form inside a
+chunk, the state itself from chunk to chunk. The closed form is for finite values: where the loop keeps an infinity, S - S is
+NaN.
 
-Autograd sees nothing of this file: `ops.py` says which operator is whose derivative, and what `kept` holds.
+Autograd does not see this file: `ops.py` defines the derivatives, and what `kept` holds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -42,6 +43,7 @@ def shuffle_scan(
     reverse: bool,
     activation: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns all states, the last states, and the bits for the derivative (empty for a smooth activation)."""
     walk = _Walk(b, ids, permutation, lengths, reset, reverse)
     sigma = ACTIVATIONS[activation]
     has_bits = sigma.bounds is not None
@@ -67,6 +69,7 @@ def shuffle_scan_final(
     reverse: bool,
     activation: str,
 ) -> tuple[Tensor, Tensor]:
+    """Returns the last states, and the last step at which each unit's derivative was 0."""
     sigma = ACTIVATIONS[activation]
     if sigma.bounds is None:
         raise SettingError(f"the derivative of {activation} needs all states; the final form takes relu or clip")
@@ -94,9 +97,10 @@ def shuffle_scan_backward(
     reset: Maybe,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:
-    """d_t = sigma'_t (g_t + P^T d_{t+1}) is the tangent's recursion with time reversed and P^T for P.
+    """Returns the gradients by b and h0: d_t = sigma'_t (g_t + P^T d_{t+1}).
 
-    It starts from P g_n, which its first step turns into g_n, and ends with d_1, still to be turned: dh_0 = P^T d_1.
+    This is the recursion of the tangent with time reversed and P^T for P. It starts from P g_n, which its first step turns into
+    g_n, and ends with d_1, which gives dh_0 = P^T d_1.
     """
     walk = _Walk(like, ids, permutation, lengths, reset, reverse, adjoint=True)
     db = like.new_empty(like.shape) if ids is None else like.new_zeros(like.shape, dtype=_wide(like))
@@ -118,6 +122,7 @@ def shuffle_scan_backward(
 def shuffle_scan_tangent(
     v: Tensor, v0: Tensor, kept: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool
 ) -> tuple[Tensor, Tensor]:
+    """Returns the derivatives of all states and of the last states: s_t = sigma'_t (P s_{t-1} + v_t), from s_0 = v0."""
     walk = _Walk(v, ids, permutation, lengths, reset, reverse)
     final = kept.dtype == torch.int32
     states = v.new_empty(0 if final else walk.shape)
@@ -133,7 +138,7 @@ def shuffle_scan_tangent(
 
 
 def check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> None:
-    """Raises for ids, lengths or a permutation with values that cannot be; shapes and dtypes were checked before."""
+    """Raises for values of ids, lengths or a permutation that are out of range; shapes and dtypes were checked before."""
     (N, T), H = b.shape[:2] if ids is None else ids.shape, b.shape[-1]
     if ids is not None and ids.numel():
         low, high = int(ids.min()), int(ids.max())  # as int: 256 is not a uint8
@@ -151,7 +156,7 @@ def check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> N
 
 
 def input_drive(z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe) -> Tensor:
-    """b = (z W^T + c) * sigmoid(x U^T + e), without a gate_weight only the first factor; differentiable."""
+    """Returns b = (z W^T + c) * sigmoid(x U^T + e), without a gate_weight only the first factor; differentiable."""
     with _dtype_as_given(z):
         b = F.linear(z, weight, bias)
         return b if gate_weight is None else b * F.linear(x, gate_weight, gate_bias).sigmoid()
@@ -165,6 +170,7 @@ def _dtype_as_given(x: Tensor) -> torch.autocast:
 def gated_scan(
     z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe, h0: Tensor, *sequence: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns what `shuffle_scan` returns for b = `input_drive`."""
     b = input_drive(*_widen(z, weight, bias, x, gate_weight, gate_bias))
     output, h_n, kept = shuffle_scan(b, h0, None, *sequence)
     return output.to(z.dtype), h_n.to(z.dtype), kept
@@ -173,6 +179,7 @@ def gated_scan(
 def gated_scan_final(
     z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe, h0: Tensor, *sequence: Any
 ) -> tuple[Tensor, Tensor]:
+    """Returns what `shuffle_scan_final` returns for b = `input_drive`."""
     b = input_drive(*_widen(z, weight, bias, x, gate_weight, gate_bias))
     h_n, zero = shuffle_scan_final(b, h0, None, *sequence)
     return h_n.to(z.dtype), zero
@@ -194,7 +201,7 @@ def gated_scan_backward(
     reverse: bool,
     needs: list[bool],
 ) -> tuple[Tensor, ...]:
-    """With b = f * a and a = sigmoid(e): df = db * a, de = db * f * a * (1 - a)."""
+    """Returns the gradients by all inputs and h0. With b = f * a and a = sigmoid(e): df = db * a, de = db * f * a * (1 - a)."""
     like = z.new_empty((), dtype=_wide(z)).expand(*z.shape[:2], len(weight))
     df, dh0 = shuffle_scan_backward(grad, grad_n, kept, like, None, permutation, lengths, reset, reverse)
     f_inputs, e_inputs = _widen(z, weight, bias), _widen(x, gate_weight, gate_bias)
@@ -218,7 +225,7 @@ def _linear_backward(
 
 
 def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
-    """h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps`: weights and biases of f_r, then the gate's."""
+    """Returns h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps` are those of f_r, then the gate's."""
     each = list(zip(maps[::2], maps[1::2], strict=True)) if bias else [(weight, None) for weight in maps]
     last = len(each) - 1 - gate
     b = x
@@ -236,7 +243,7 @@ class _Walk:
 
     times [N, T]: the place in time of the s-th step taken; after a row's end, the step itself, so that no place is left out.
     ahead, back [CHUNK + 1, H]: k steps into a chunk, the unit that entered it at place j is at ahead[k, j], and the unit at
-    place i entered it at back[k, i]. Every chunk names the units anew, by the places where they enter it.
+    place i entered it at back[k, i]. Every chunk numbers the units by the places where they enter it.
     cuts [N, T]: whether the state is cleared before the s-th step taken; None without resets.
     The adjoint walk takes the steps in the opposite order, with P^T for P.
     """

@@ -1,4 +1,4 @@
-"""A race: sides that take turns within one run, so that a ratio of their times does not hang on the machine's mood."""
+"""Times of several sides that take turns within one run, so that other load on the machine affects all of them."""
 
 import gc
 import time

@@ -22,12 +22,12 @@ from torch import Tensor
 
 from srnn import kernels
 from srnn.lab.bench.clock import Clock
-from srnn.lab.bench.training import PMNIST, Setting, grey_levels, real_images, training_step
+from srnn.lab.bench.training import PMNIST, Setting, grey_levels, training_step
 
 FULL = (100, 784, 1024)  # N, T, H of the limits: the paper's permuted MNIST
 MEMORY: dict[str, Setting] = {
     "alphabet": replace(PMNIST, key="memory-alphabet", mlp=(32, 32, 32)),
-    "real": replace(PMNIST, key="memory-real", mlp=(32, 32, 32), symbols=0, draw=real_images),
+    "real": replace(PMNIST.with_real_inputs(), key="memory-real", mlp=(32, 32, 32)),
 }
 
 

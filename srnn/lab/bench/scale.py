@@ -27,14 +27,13 @@ from torch import distributed
 
 from srnn.errors import TeamError
 from srnn.lab.bench.clock import Call
-from srnn.lab.bench.networks import drawn, training_step
-from srnn.lab.bench.training import PMNIST, SPEECH, Setting
-from srnn.lab.networks.srnn import SRNNNetwork
+from srnn.lab.bench.networks import training_step
+from srnn.lab.bench.training import PMNIST, SPEECH, Setting, run_of
 from srnn.lab.paper.figure import Curve, Figure, Panel
 from srnn.lab.records import store
 from srnn.lab.report import plot
-from srnn.lab.training import model as models
 from srnn.lab.training.distributed import Team, joined
+from srnn.lab.training.loop import make_model
 
 RECORD = Path("results/bench-scale.json")
 SIZE: dict[str, Any] = {"H": 1024, "mlp": (32, 32, 32)}
@@ -123,10 +122,9 @@ def measure(rounds: int, team: Team) -> dict[str, Any]:
     alone: dict[str, Call] = {}
     together: dict[str, Call] = dict(sums)
     for s in PLACES:
-        network = SRNNNetwork(s.H, mlp=s.mlp)
-        alone |= {f"{s.key} {N}": training_step(replace(s, N=N), network) for N in _batches(s)}
+        alone |= {f"{s.key} {N}": training_step(replace(s, N=N), s.network) for N in _batches(s)}
         part = replace(s, N=s.N // team.size)
-        together |= {f"{s.key} apart": training_step(part, network), s.key: training_step(part, network, team)}
+        together |= {f"{s.key} apart": training_step(part, s.network), s.key: training_step(s, s.network, team)}
     times: dict[str, list[float]] = {name: [] for name in (*alone, *together)}
     for _ in range(rounds + 2):
         for name in times:
@@ -167,7 +165,7 @@ def _sums_of(count: int) -> Call:
 
 
 def _parameters(s: Setting) -> int:
-    return models.make(drawn(s), SRNNNetwork(s.H, mlp=s.mlp), 1, readout=(), norm=False, dropout=0.0).count_parameters()
+    return make_model(run_of(s, "srnn")).count_parameters()
 
 
 def links(record: Mapping[str, Any]) -> tuple[Link, Link]:

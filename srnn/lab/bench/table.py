@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from srnn.lab.bench.limits import FULL, LIMITS
-from srnn.lab.bench.training import RIVALS, SETTINGS
+from srnn.lab.bench.training import BASELINES, SETTINGS
 
 MEANING = (
     "One training step (forward, loss, backward, RMSprop) of SRNN against the same step of the others: batch 100, H 128, f_r "
@@ -18,6 +18,10 @@ MEANING = (
     "alphabet, a form that the others do not have; in the line of real inputs it does without. All data are random; grey "
     "levels are 81 % background as in MNIST, the rest uniform."
 )
+MEANING_OF_ROWS = {  # by a part of their keys
+    "-torch": "Plain PyTorch: SRNN without its compiled library.",
+    "long": "One sequence: 4 inputs, batch 1, forward and backward of the layer, all states.",
+}
 MEANING_OF_LIMITS = (
     f"At N {FULL[0]}, T {FULL[1]}, H {FULL[2]}. Dense scan: forward, all states. Table scan: 256 grey levels, drawn as above "
     "unless said, forward and backward, last state only. copy_: between two tensors [N, T, H]. Memory: rise of VmHWM in a "
@@ -31,14 +35,15 @@ MEANING_OF_NETWORKS = (
 
 
 def tables(record: Mapping[str, Any]) -> list[tuple[list[str], list[list[str]], str]]:
-    """Heading, rows and meaning of both tables, from a record; what it does not hold says "not run"."""
+    """Returns heading, rows and meaning of each table. Settings and limits that a record does not hold are left out."""
     if "networks" in record["results"]:
         return [_networks_table(record["results"]["networks"])]
     rows = {row["key"]: row for part in record["results"].values() for row in part}
-    training = [_setting_cells(rows[s.key]) if s.key in rows else [s.title, "not run", *[""] * 5] for s in SETTINGS]
-    limits = [_limit_cells(rows[m.key]) if m.key in rows else [m.title, "not run", m.floor, ""] for m in LIMITS]
+    training = [_setting_cells(rows[s.key]) for s in SETTINGS if s.key in rows]
+    limits = [_limit_cells(rows[m.key]) for m in LIMITS if m.key in rows]
+    meaning = " ".join([MEANING, *(text for key, text in MEANING_OF_ROWS.items() if any(key in name for name in rows))])
     return [
-        (["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "floor", "is", "limit"], training, MEANING),
+        (["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "floor", "is", "limit"], training, meaning),
         (["limit", "value", "floor", "is"], limits, MEANING_OF_LIMITS),
     ]
 
@@ -53,7 +58,7 @@ def _setting_cells(row: Mapping[str, Any]) -> list[str]:
     title = row["title"] + (f": {row['share_of_step']:.0%}" if row["share_of_step"] is not None else "")
     floors = " / ".join(f"{least:g}" for least in row["floors"].values())
     by, share = max(row["limits"].items(), key=lambda limit: limit[1])
-    return [title, *(_short(row["times_faster"].get(k)) for k in RIVALS), floors, _verdict(row["met"]), f"{by} {share:.0%}"]
+    return [title, *(_short(row["times_faster"].get(k)) for k in BASELINES), floors, _verdict(row["met"]), f"{by} {share:.0%}"]
 
 
 def _limit_cells(row: Mapping[str, Any]) -> list[str]:

@@ -1,13 +1,15 @@
-"""The training settings of the benchmark: data of the right shape and distribution, the networks, and their race.
+"""The training settings of the benchmark: their tasks, and one training step of SRNN and of the baselines.
 
-The settings are those of the paper's Table 4, and speech once more at H 1024. The data are drawn at random; what is timed is
-one training step on one batch.
+The sizes are those of the paper's Table 4; speech is also run with 1024 units. A step trains on one batch that is drawn before,
+so drawing is not timed. Copying memory and adding are the tasks themselves. Images and speech frames are random numbers, so
+no data set is needed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -15,158 +17,267 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from srnn import kernels
 from srnn.lab.bench.clock import Call, Clock, ratio
-from srnn.layer import SRNN
+from srnn.lab.networks import NETWORKS
+from srnn.lab.networks.network import Network
+from srnn.lab.networks.srnn import SRNNNetwork
+from srnn.lab.records.folder import RunFolder
+from srnn.lab.tasks.adding import Adding
+from srnn.lab.tasks.copy import Copy
+from srnn.lab.tasks.task import Batch, Classification, Task, generator
+from srnn.lab.training.distributed import ALONE, Team
+from srnn.lab.training.loop import Training, make_model
+from srnn.lab.training.run import Run
 
-RIVALS: dict[str, Callable[..., nn.Module]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
-
-
-def copying(N: int, T: int) -> tuple[Tensor, Tensor]:
-    """Ten symbols of eight, blanks (0), a signal (9) eleven steps before the end; to be said in the last ten steps."""
-    symbols = torch.randint(1, 9, (N, 10))
-    ids, target = torch.zeros(2, N, T, dtype=torch.int64)
-    ids[:, :10], ids[:, -11], target[:, -10:] = symbols, 9, symbols
-    return ids, target
-
-
-def adding(N: int, T: int) -> tuple[Tensor, Tensor]:
-    """Numbers in [0, 1) and a mark on two of them, one in each half; their sum."""
-    x, n = torch.stack([torch.rand(N, T), torch.zeros(N, T)], dim=-1), torch.arange(N)
-    marked = torch.stack([torch.randint(0, T // 2, (N,)), torch.randint(T // 2, T, (N,))])
-    x[n, marked, 1] = 1.0
-    return x, x[n, marked, 0].sum(0)[:, None]
+BASELINES = ("rnn", "lstm", "gru")
 
 
-def grey_levels(N: int, T: int, background: float = 0.81) -> Tensor:
-    """Ids of 256 grey levels: 81 % background (level 0) as in MNIST, the rest uniform over all levels."""
-    return torch.randint(0, 256, (N, T)).masked_fill(torch.rand(N, T) < background, 0).to(torch.uint8)
+def grey_levels(N: int, T: int, background: float = 0.81, draws: torch.Generator | None = None) -> Tensor:
+    """Draws symbols of 256 grey levels: 81 % background (level 0) as in MNIST, the rest uniform over all levels."""
+    levels = torch.randint(0, 256, (N, T), generator=draws)
+    return levels.masked_fill(torch.rand(N, T, generator=draws) < background, 0).to(torch.uint8)
 
 
-def images(N: int, T: int) -> tuple[Tensor, Tensor]:
-    return grey_levels(N, T), torch.randint(0, 10, (N,))
+@dataclass(frozen=True)
+class Images(Classification):
+    """Random grey levels in the place of permuted MNIST, as symbols or as real inputs."""
+
+    length: int
+    real: bool = False
+
+    name = "pmnist"
+    output_size = 10
+
+    @property
+    def usual_steps(self) -> int:
+        return self.length
+
+    @property
+    def alphabet(self) -> Tensor | None:
+        return None if self.real else torch.arange(256)[:, None] / 255
+
+    def batch(self, update: int, batch_size: int, seed: int) -> Batch:
+        draws = generator(seed, update)
+        levels = grey_levels(batch_size, self.length, draws=draws)
+        return Batch(levels[..., None] / 255 if self.real else levels, torch.randint(0, 10, (batch_size,), generator=draws))
 
 
-def real_images(N: int, T: int) -> tuple[Tensor, Tensor]:
-    return grey_levels(N, T)[..., None] / 255, torch.randint(0, 10, (N,))
+@dataclass(frozen=True)
+class Frames(Task):
+    """Standard normal frames in the place of speech, as input and as target."""
+
+    length: int
+
+    name = "speech"
+    input_size = output_size = 129
+    every_step = True
+
+    @property
+    def usual_steps(self) -> int:
+        return self.length
+
+    def batch(self, update: int, batch_size: int, seed: int) -> Batch:
+        return Batch(*torch.randn(2, batch_size, self.length, self.input_size, generator=generator(seed, update)))
+
+    def loss(self, output: Tensor, batch: Batch) -> Tensor:
+        return F.mse_loss(output, batch.target)
 
 
-def frames(N: int, T: int) -> tuple[Tensor, Tensor]:
-    """Standard normal spectra of 129 bins, in and out."""
-    return torch.randn(N, T, 129), torch.randn(N, T, 129)
+class FewInputs(Frames):
+    """The same with four inputs."""
+
+    input_size = output_size = 4
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of the table: a task's shape, the layer's sizes, and the least ratios asked for."""
+    """One row of the table.
+
+    Attributes:
+        key: The name of the row in records and at the command line.
+        title: The name of the row in tables.
+        task_of: The task with sequences of T steps.
+        T: The number of steps.
+        part: "step" for a whole training step, "layer" for forward and backward of the layer alone, "read-out" for those of
+            read-out and loss.
+        backend: The backend of SRNN; "auto" is the default backend.
+        baselines: The networks to compare with.
+        N: The number of sequences in a batch.
+        H: The number of units.
+        mlp: The widths of the hidden layers of f_r.
+        floors: By baseline, how many times faster SRNN should be.
+    """
 
     key: str
     title: str
-    draw: Callable[[int, int], tuple[Tensor, Tensor]]  # (N, T) -> input, target; integer targets mean cross-entropy, others MSE
+    task_of: Callable[[int], Task]
     T: int
-    outputs: int
-    features: int = 1  # of one real input, or of one row of a fixed alphabet
-    symbols: int = 0  # that an input of ids has; 0: the input is real
-    embedded: bool = False  # the symbols' alphabet is a learned embedding
-    every_step: bool = False  # the read-out sees every state, not the last one only
-    part: str = "step"  # the whole training step; or forward and backward of the "layer" or of "read-out" and loss alone
+    part: str = "step"
+    backend: str = "auto"
+    baselines: tuple[str, ...] = BASELINES
     N: int = 100
     H: int = 128
     mlp: tuple[int, ...] = (32,)
     floors: Mapping[str, float] = field(default_factory=dict)
 
     @property
+    def task(self) -> Task:
+        return self.task_of(self.T)
+
+    @property
+    def batch(self) -> Batch:
+        return self.task.batch(0, self.N, 0)
+
+    @property
+    def network(self) -> SRNNNetwork:
+        return SRNNNetwork(self.H, mlp=self.mlp)
+
+    @property
+    def symbols(self) -> int:
+        """The number of symbols, 0 if inputs are real."""
+        return self.task.symbols or (0 if self.task.alphabet is None else len(self.task.alphabet))
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether symbols have a learned embedding."""
+        return self.task.symbols > 0
+
+    @property
     def width(self) -> int:
-        """Of what SRNN reads at one step; a learned embedding is as wide as f_r."""
-        return self.mlp[0] if self.embedded else self.features
+        """The width of what SRNN reads at one step."""
+        return self.network.embedding_size if self.is_embedded else self.task.input_size
+
+    def with_real_inputs(self) -> "Setting":
+        """The same setting with grey levels as numbers, if it has them as symbols."""
+        return replace(self, task_of=partial(Images, real=True)) if isinstance(self.task, Images) else self
 
 
-COPY = Setting("copy", "copying memory T 300", copying, 320, 10, symbols=10, embedded=True, every_step=True)
-PMNIST = Setting("pmnist", "permuted MNIST T 784", images, 784, 10, symbols=256, floors={"rnn": 60, "gru": 200})
-SPEECH = Setting("speech", "speech T 151", frames, 151, 129, features=129, every_step=True, floors={"rnn": 1.3, "gru": 3.2})
+COPY = Setting("copy", "copying memory T 300", lambda T: Copy(T - 20), 320)
+ADDING = Setting("adding", "adding T 300", Adding, 300, floors={"rnn": 3.2, "gru": 10})
+PMNIST = Setting("pmnist", "permuted MNIST T 784", Images, 784, floors={"rnn": 60, "gru": 200})
+REAL = replace(PMNIST.with_real_inputs(), key="pmnist-real", title="- pixels as real inputs", floors={})
+SPEECH = Setting("speech", "speech T 151", Frames, 151, floors={"rnn": 1.3, "gru": 3.2})
+LARGE = replace(
+    SPEECH, key="speech-1024", title="speech T 151, H 1024", H=1024, mlp=(32, 32, 32), floors={"rnn": 3.5, "gru": 10}
+)
+LONG = Setting("long", "one sequence T 10,000", FewInputs, 10_000, part="layer", baselines=("gru",), N=1)
+
+
+def on_plain_torch(s: Setting) -> Setting:
+    """The same setting with SRNN on plain PyTorch operations, as without a compiled library, compared with nn.GRU."""
+    title = "- plain PyTorch" if s is not REAL else "- same, plain PyTorch"
+    return replace(s, key=f"{s.key}-torch", title=title, backend="torch", baselines=("gru",), floors={})
+
+
 SETTINGS: tuple[Setting, ...] = (
     replace(COPY, floors={"rnn": 6, "gru": 16}),
     replace(COPY, key="copy-readout", title="- read-out and loss", part="read-out"),
     replace(COPY, key="copy-layer", title="- layer alone", part="layer", floors={"rnn": 20, "gru": 55}),
-    Setting("adding", "adding T 300", adding, 300, 1, features=2, floors={"rnn": 3.2, "gru": 10}),
+    on_plain_torch(COPY),
+    ADDING,
+    on_plain_torch(ADDING),
     PMNIST,
-    replace(PMNIST, key="pmnist-real", title="- pixels as real inputs", draw=real_images, symbols=0, floors={}),
+    on_plain_torch(PMNIST),
+    REAL,
+    on_plain_torch(REAL),
     SPEECH,
-    replace(SPEECH, key="speech-1024", title="speech T 151, H 1024", H=1024, mlp=(32, 32, 32), floors={"rnn": 3.5, "gru": 10}),
+    on_plain_torch(SPEECH),
+    LARGE,
+    on_plain_torch(LARGE),
+    LONG,
 )
 
 
-class Network(nn.Module):
-    """Embedding or alphabet -> recurrent layer -> read-out, for SRNN and for its rivals."""
+class LastState(nn.Module):
+    """A layer of torch.nn with its last state [N, 1, H] as the output, so that no gradient goes back through all outputs."""
 
-    def __init__(self, s: Setting, name: str) -> None:
+    def __init__(self, rnn: nn.Module) -> None:
         super().__init__()
-        self.s, self.is_srnn = s, name == "srnn"
-        width = s.width if self.is_srnn or not s.embedded else s.H
-        self.embedding = nn.Embedding(s.symbols, width) if s.embedded else None
-        self.levels = torch.arange(s.symbols)[:, None] / 255 if s.symbols and not s.embedded else None
-        layer = partial(SRNN, mlp=s.mlp) if self.is_srnn else RIVALS[name]
-        self.rnn: Any = layer(width, s.H, batch_first=True)
-        self.readout = nn.Linear(s.H, s.outputs)
+        self.rnn = rnn
 
-    def prepare(self, x: Tensor) -> Tensor:
-        """What the network is given, made once and not timed: rivals get grey levels as numbers."""
-        return x if self.is_srnn or self.levels is None else x[..., None] / 255
-
-    def states(self, x: Tensor) -> Any:
-        if self.is_srnn:
-            alphabet = self.levels if self.embedding is None else self.embedding.weight
-            return self.rnn(x, alphabet=alphabet)[0] if self.s.every_step else self.rnn.final_state(x, alphabet=alphabet)[-1]
-        output, last = self.rnn(x if self.embedding is None or x.is_floating_point() else self.embedding(x))
-        return output if self.s.every_step else (last[0] if isinstance(last, tuple) else last)[-1]
-
-    def forward(self, x: Tensor) -> Any:
-        return self.readout(self.states(x))
+    def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        last = self.rnn(x, hx)[1]
+        return (last[0] if isinstance(last, tuple) else last).transpose(0, 1), last
 
 
-def loss(output: Tensor, target: Tensor) -> Tensor:
-    if target.is_floating_point():
-        return F.mse_loss(output, target)
-    return F.cross_entropy(output.flatten(0, -2), target.flatten())
+@dataclass(frozen=True)
+class Baseline(Network):
+    """A layer of torch.nn, for an answer after the last step or at every step."""
+
+    kind: str = "gru"
+    every_step: bool = True
+
+    name = "baseline"
+
+    def layer(self, input_size: int, steps: int) -> nn.Module:
+        rnn = NETWORKS[self.kind](self.hidden_size).layer(input_size, steps)
+        return rnn if self.every_step else LastState(rnn)
+
+
+def make_run(s: Setting, network: Network, **settings: Any) -> Run:
+    """Returns a run that trains on one batch of a setting, over and over; with RMSprop unless `settings` say otherwise."""
+    task, batch = s.task, s.batch
+    fixed = type(type(task).__name__, (type(task),), {"batch": lambda self, *which: batch})(**asdict(task))
+    return Run(fixed, network, batch_size=s.N, steps=10**9, threads=torch.get_num_threads(), **settings)
+
+
+def run_of(s: Setting, name: str) -> Run:
+    """Returns the run of "srnn" or of a baseline. Baselines get grey levels as numbers, since they have no alphabet."""
+    if name == "srnn":
+        return make_run(s, s.network)
+    s = s.with_real_inputs()
+    return make_run(s, Baseline(s.H, kind=name, every_step=s.task.every_step))
+
+
+def make_training(run: Run, team: Team = ALONE) -> Training:
+    """Returns a training that writes nothing."""
+    return Training(run, RunFolder(Path("not-written")), float("inf"), (), team)
 
 
 def training_step(s: Setting, name: str) -> Call:
-    """Forward, loss, backward, RMSprop."""
-    network, (x, target) = Network(s, name), s.draw(s.N, s.T)
-    x, optimizer = network.prepare(x), torch.optim.RMSprop(network.parameters(), lr=1e-3, alpha=0.9)
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        loss(network(x), target).backward()
-        optimizer.step()
-
-    return step
+    """Forward, loss, backward and RMSprop of SRNN or of a baseline."""
+    return _on_backend(s, name, make_training(run_of(s, name)).make_update)
 
 
 def layer_alone(s: Setting, name: str) -> Call:
-    """Forward, and backward for a given gradient of the output. Rivals find their symbols embedded already."""
-    network, x = Network(s, name), s.draw(s.N, s.T)[0]
-    inputs: list[Tensor] = list(network.rnn.parameters())
-    if network.embedding is not None:
-        if not network.is_srnn:
-            x = network.embedding(x).detach().requires_grad_()
-        inputs.append(network.embedding.weight if network.is_srnn else x)
-    grad = torch.randn_like(network.states(x))
-    return lambda: torch.autograd.grad(network.states(x), inputs, grad)
+    """Forward of the layer, and backward for a given gradient of its output. Baselines get symbols already embedded."""
+    model, x = make_model(run_of(s, name)), s.batch.input
+    inputs: list[Tensor] = list(model.rnn.parameters())
+    states: Callable[[], Any] = partial(model.states, x)
+    if model.embedding is not None and name == "srnn":
+        inputs.append(model.embedding.weight)
+    elif model.embedding is not None:
+        inputs.append(model.embedding(x).detach().requires_grad_())
+        states = partial(model.rnn, inputs[-1])
+    grad = torch.randn_like(states()[0])
+    return _on_backend(s, name, lambda: torch.autograd.grad(states()[0], inputs, grad))
+
+
+def _on_backend(s: Setting, name: str, call: Call) -> Call:
+    if s.backend == "auto" or name != "srnn":
+        return call
+
+    def on_backend() -> Any:
+        with kernels.use(s.backend):
+            return call()
+
+    return on_backend
 
 
 def readout_alone(s: Setting) -> Call:
     """Forward and backward of read-out and loss for given states."""
-    readout, target = nn.Linear(s.H, s.outputs), s.draw(s.N, s.T)[1]
+    task, batch, readout = s.task, s.batch, make_model(run_of(s, "srnn")).readout
     states = torch.rand(s.N, s.T, s.H, requires_grad=True)
-    return lambda: torch.autograd.grad(loss(readout(states), target), [states, *readout.parameters()])
+    return lambda: torch.autograd.grad(task.loss(readout(states), batch), [states, *readout.parameters()])
 
 
 def matrix_products(s: Setting) -> Call:
-    """The products of one step and no more: forward, weight gradients, and input gradients where something needs them."""
-    rows, read = s.symbols or s.N * s.T, s.N * s.T if s.every_step else s.N
-    layer = [(rows, K, J, s.embedded or i > 0) for i, (K, J) in enumerate(pairwise((s.width, *s.mlp, s.H)))]
-    layer.append((rows, s.width, s.H, s.embedded))  # the gate
-    readout = [(read, s.H, s.outputs, True)]
+    """The matrix products of one step alone: forward, weight gradients, and input gradients where something needs them."""
+    rows, read = s.symbols or s.N * s.T, s.N * s.T if s.task.every_step else s.N
+    layer = [(rows, K, J, s.is_embedded or i > 0) for i, (K, J) in enumerate(pairwise((s.width, *s.mlp, s.H)))]
+    layer.append((rows, s.width, s.H, s.is_embedded))  # the gate
+    readout = [(read, s.H, s.task.output_size, True)]
     products = []
     for M, K, J, input_gradient in {"step": layer + readout, "layer": layer, "read-out": readout}[s.part]:
         x, w, grad = torch.rand(M, K), torch.rand(J, K), torch.rand(M, J)
@@ -183,29 +294,30 @@ def memory_traffic(s: Setting) -> Call:
     Inputs are read in both passes. States at every step are written, read by the read-out and by its weight gradient, and
     their gradient is written and read; the read-out's result likewise.
     """
-    x = s.draw(s.N, s.T)[0]
+    x = s.batch.input
     states, results = {"step": (5, 5), "layer": (2, 0), "read-out": (3, 5)}[s.part]
-    moved = 4 * s.N * (s.T if s.every_step else 1) * (states * s.H + results * s.outputs)
+    moved = 4 * s.N * (s.T if s.task.every_step else 1) * (states * s.H + results * s.task.output_size)
     moved += 0 if s.part == "read-out" else 2 * x.numel() * x.element_size()
     source, target = torch.ones(2, moved // 2, dtype=torch.uint8)  # a copy moves every byte twice: in and out
     return lambda: target.copy_(source)
 
 
 def measure_setting(s: Setting, clock: Clock) -> dict[str, Any]:
-    """One line of the table, as it stands in the record."""
+    """Measures one row of the table, for the record."""
     if s.part == "read-out":
         sides = {"srnn": readout_alone(s), "step": training_step(replace(s, part="step"), "srnn")}
     else:
         side = training_step if s.part == "step" else layer_alone
-        sides = {name: side(s, name) for name in ("srnn", *RIVALS)}
+        sides = {name: side(s, name) for name in ("srnn", *s.baselines)}
     times = clock.race({**sides, "matmul": matrix_products(s), "memory": memory_traffic(s)})
-    faster = {name: ratio(times, name, "srnn") for name in RIVALS if name in times}
-    sizes = {"N": s.N, "T": s.T, "H": s.H, "mlp": list(s.mlp), "symbols": s.symbols, "inputs": s.width, "outputs": s.outputs}
+    faster = {name: ratio(times, name, "srnn") for name in s.baselines if name in times}
+    sizes = {"N": s.N, "T": s.T, "H": s.H, "mlp": list(s.mlp), "symbols": s.symbols, "inputs": s.width}
     return {
         "key": s.key,
         "title": s.title,
         "part": s.part,
-        "sizes": sizes,
+        "backend": s.backend,
+        "sizes": sizes | {"outputs": s.task.output_size},
         "times_faster": faster,
         "floors": dict(s.floors),
         "met": all(faster[name] >= least for name, least in s.floors.items()) if s.floors else None,

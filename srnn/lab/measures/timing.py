@@ -15,15 +15,14 @@ from torch import Tensor, nn
 
 from srnn import kernels
 from srnn.lab.bench.clock import Call, Clock, ratio
-from srnn.lab.bench.networks import drawn, training_step
-from srnn.lab.bench.training import SETTINGS, Setting, real_images
+from srnn.lab.bench.networks import training_step
+from srnn.lab.bench.training import SETTINGS, Setting
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.srnn import SRNNNetwork
 from srnn.lab.training import model as models
 
 PAPER = ("rnn", "lstm", "gru", "nru", "urnn")
-DENSE = {"pmnist": real_images}  # numbers where the setting has symbols of a fixed alphabet
 STAT = Path("/proc/stat")
 INPUTS = 128  # d_i, and the width of f_r, when time is measured over units and steps
 
@@ -73,9 +72,7 @@ def _race(task: str, rounds: int, networks: Sequence[str], steps: int | None) ->
     s = next(setting for setting in SETTINGS if setting.key == task)
     s = s if steps is None else replace(s, T=steps)
     srnn = SRNNNetwork(s.H, mlp=s.mlp)
-    dense, on = (
-        (DenseSRNNNetwork(s.H, mlp=s.mlp), s) if s.embedded else (srnn, replace(s, draw=DENSE.get(task, s.draw), symbols=0))
-    )
+    dense, on = (DenseSRNNNetwork(s.H, mlp=s.mlp), s) if s.is_embedded else (srnn, s.with_real_inputs())
     shown: dict[str, Network] = {name: NETWORKS[name](s.H) for name in networks} | {"srnn": srnn}
     calls = {name: training_step(on, shown[name]) for name in networks}
     if "urnn" in networks:
@@ -101,7 +98,7 @@ def _quartiles(times: Mapping[Any, list[float]], name: str) -> list[float]:
 
 
 def _parameters(s: Setting, network: Network) -> int:
-    return models.make(drawn(s), network, 1, readout=(), norm=False, dropout=0.0).count_parameters()
+    return models.make(s.task, network, 1, readout=(), norm=False, dropout=0.0).count_parameters()
 
 
 class EverySymbol(nn.Module):
