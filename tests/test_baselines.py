@@ -969,7 +969,7 @@ def test_every_network_trains_on_every_task(task: str, tmp_path: Path) -> None:
 
 def learning() -> list[tuple[str, str, int]]:
     page = (Path(__file__).parents[1] / "docs" / "networks.md").read_text(encoding="utf-8")
-    section = page.split("## Whether they learn")[1].split("## ")[0]
+    section = page.split("## Do they learn?")[1].split("## ")[0]
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| `")]
     assert [row[0] for row in rows] == sorted(NETWORKS)
     assert all(row[3] for row in rows if "-" in row[1:3])  # with the reason

@@ -713,7 +713,7 @@ def test_tensorboard_gets_the_curve(run: Run, elsewhere: Path) -> None:
 def test_tensorboard_that_is_not_installed_is_named(run: Run, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     code, _, err = run(*SHORT, "--tensorboard")
-    assert (code, err) == (2, "srnn: --tensorboard needs the package of that name: pip install 'srnn[tensorboard]'\n")
+    assert (code, err) == (2, "srnn: --tensorboard needs the package tensorboard: pip install 'srnn[tensorboard]'\n")
 
 
 def test_sparkline_falls_with_the_loss_and_knows_ascii() -> None:
