@@ -669,7 +669,7 @@ OLD = Path(__file__).parent / "data" / "old"
 
 def test_the_folder_of_an_older_version_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written before checkpoints had a format number, with the backend torch, and stopped after update 10 of 30."""
-    monkeypatch.setattr(kernels, "DEFAULT", "torch")
+    monkeypatch.setattr(kernels, "_default", "torch")
     shutil.copytree(OLD, tmp_path / "old")
     run = loop.read_run(tmp_path / "old")
     assert "format" not in load_tensors(tmp_path / "old" / "checkpoint.safetensors")[1]

@@ -192,7 +192,7 @@ def test_incomplete_record_is_reported(world: list[dict[str, Any]], tmp_path: Pa
     (tmp_path / "a.jsonl").write_text(paper.line(lacking) + paper.line(world[1]))
     found, faults = report.read(tmp_path)
     assert found == [world[1]]
-    assert faults == [f"{tmp_path / 'a.jsonl'}: the record {lacking['id']} is incomplete and is skipped: it lacks curve"]
+    assert faults == [f"{tmp_path / 'a.jsonl'}: the record {lacking['id']} is not whole: it lacks curve; it is left out"]
 
 
 def test_page_of_a_demonstration_has_no_verdicts(world: list[dict[str, Any]], tmp_path: Path) -> None:

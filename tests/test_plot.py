@@ -150,3 +150,9 @@ def test_small_picture_has_the_colours_of_the_panel() -> None:
     left, right = (numpy.asarray(small.getpixel((x, 80)), float) for x in (0, plot.SMALL[0] - 1))
     assert left.sum() < 60  # inferno starts with black
     assert right[0] > 240 > 180 > right[2]  # and ends with light yellow
+
+
+def test_zeros_do_not_stretch_a_logarithmic_axis() -> None:
+    svg = drawn(Curve("a", [1, 2, 3], [1.0, 0.5, 0.0]), log="y", bottom=0.1)
+    levels = [float(text) for text in re.findall(r"<text[^>]*>([^<]+)</text>", svg)]
+    assert min(levels) >= 0.1

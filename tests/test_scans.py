@@ -1,5 +1,6 @@
 """linear_scan and modrelu_scan: compiled and plain code equal a loop under autograd, in values and in every gradient."""
 
+import io
 import os
 import subprocess
 import sys
@@ -7,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor
 
 from srnn import kernels
 from srnn.errors import BackendError, DerivativeError, SettingError
+from srnn.lab.cli import doctor
 from srnn.lab.networks import scans
 from srnn.lab.networks.scans import NAMESPACES, linear, modrelu
 
@@ -202,6 +205,13 @@ def test_without_its_library_plain_code_runs_unless_native_is_asked_for(monkeypa
         assert scans.operators() is torch.ops.srnn_lab_torch
     with kernels.use("native"), pytest.raises(BackendError, match="backend 'native' is not available: it was not built"):
         scans.operators()
+
+
+def test_doctor_reports_a_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scans, "load_error", lambda: "g++ failed with linear_scan.cpp")
+    shown = io.StringIO()
+    doctor.show(doctor.examine(), Console(file=shown, width=200))
+    assert "The baselines run on plain PyTorch operations: g++ failed with linear_scan.cpp" in shown.getvalue()
 
 
 LOADED = """

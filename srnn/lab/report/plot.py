@@ -183,8 +183,9 @@ def _draw(panel: Panel, axes: Axes) -> None:
 
 def _limit(panel: Panel, axes: Axes) -> None:
     """Applies the limits of a panel, but keeps the lowest value of every line in view: tables show it."""
-    lowest = [min(line.y) for line in panel.lines if len(line.y)]
-    margin = 2.0 if "y" in panel.log else 1.0
+    is_log = "y" in panel.log
+    shown = [[value for value in line.y if value > 0 or not is_log] for line in panel.lines]
+    lowest, margin = [min(values) for values in shown if values], 2.0 if is_log else 1.0
     if panel.bottom is not None:
         axes.set_ylim(bottom=min([panel.bottom, *(value / margin for value in lowest)]))
     if panel.top is not None:
