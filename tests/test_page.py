@@ -294,8 +294,9 @@ def test_first_screen_shows_copy_digits_and_hidden_states() -> None:
 
 
 def test_readme_shows_the_records(records: Evidence) -> None:
-    """`srnn report --readme README.md` writes both blocks."""
+    """`srnn report --readme README.md` writes the blocks."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.speed_block(ROOT / "results") in text, "run: srnn report --readme README.md"
     assert readme.lead_block(answer.lead(records)) in text, "run: srnn report --readme README.md"
     assert readme.verdict_block(records, readme.document_figures(records)) in text, "run: srnn report --readme README.md"
 
@@ -328,20 +329,20 @@ def test_documents_of_the_repository_are_those_of_the_records(tmp_path: Path) ->
     assert {"adding.svg", "lead.svg"} <= made.keys()  # docs/laboratory.md and README.md show them
 
 
-@pytest.mark.parametrize("missing", ["lead", "verdicts"])
+@pytest.mark.parametrize("missing", ["lead", "speed", "verdicts"])
 def test_readme_without_a_marker_changes_nothing(missing: str, tmp_path: Path, world: list[dict[str, Any]]) -> None:
-    (other,) = {"lead", "verdicts"} - {missing}
-    (tmp_path / "README.md").write_text(f"<!-- {other}:begin --><!-- {other}:end -->")
+    others = "".join(f"<!-- {name}:begin --><!-- {name}:end -->" for name in ("lead", "speed", "verdicts") if name != missing)
+    (tmp_path / "README.md").write_text(others)
     (tmp_path / "all.jsonl").write_text("".join(paper.line(record) for record in world[:3]) + "half a line\n")
     said = io.StringIO()
     with pytest.raises(RecordError, match=f"must hold <!-- {missing}:begin -->"):
         report.fill_readme(tmp_path, tmp_path / "README.md", Console(file=said))
     assert "all.jsonl" in said.getvalue()  # the damaged line
     assert not (tmp_path / "docs").exists()
-    assert (tmp_path / "README.md").read_text() == f"<!-- {other}:begin --><!-- {other}:end -->"
+    assert (tmp_path / "README.md").read_text() == others
 
 
-MARKERS = "before\n<!-- lead:begin -->\n<!-- lead:end -->\nbetween\n<!-- verdicts:begin -->\n<!-- verdicts:end -->\nafter\n"
+MARKERS = "between\n".join(f"<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in ("lead", "speed", "verdicts"))
 
 
 def test_readme_figures_that_cannot_be_written_are_an_error(tmp_path: Path, world: list[dict[str, Any]]) -> None:
@@ -516,3 +517,16 @@ def test_browser_checks_see_what_is_wrong(browser: Browser, tmp_path: Path) -> N
     assert "wide" in browser.run(WIDE)[0]
     assert browser.run(OVERLAPS) == ["one | two", "above | below"]
     assert browser.run(HOLES) == ["f"]
+
+
+def test_speed_rows_of_the_readme_are_those_of_the_record(tmp_path: Path) -> None:
+    assert readme.speed_block(tmp_path) == "There is no record of `srnn bench` yet."
+    rows = [
+        {"key": key, "times_faster": {"gru": times}} for key, times in (("pmnist", 219.4), ("adding", 12.04), ("copy", 9.0))
+    ]
+    machine = {"threads": 2, "cpu": "Some CPU"}
+    store.write(tmp_path / "bench.json", {"results": {"training": rows}, "machine": machine})
+    text = readme.speed_block(tmp_path)
+    assert text.index("| adding, 300 steps | 12.0 |") < text.index("alphabet form | 219 |")
+    assert "9.0" not in text
+    assert "2 threads of Some CPU" in text

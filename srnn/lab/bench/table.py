@@ -1,4 +1,4 @@
-"""The record of a benchmark as a reader sees it: on the terminal, and as a block of the README."""
+"""The record of a benchmark as a reader sees it: on the terminal, and in docs/benchmark.md."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from srnn.lab.bench.limits import FULL, LIMITS
 from srnn.lab.bench.training import BASELINES, SETTINGS
 
 MEANING = (
-    "One training step (forward, loss, backward, RMSprop) of SRNN against the same step of the others: batch 100, H 128, f_r "
-    "(32) unless said; the layer alone: forward and backward; read-out and loss: their share of SRNN's step. floor: the least "
-    "asked for, nn.RNN / nn.GRU. limit: the matrix products alone (matmul) or a copy_ of the bytes that must move (memory), "
-    "whichever takes longer, as a share of SRNN's time. On copying memory and permuted MNIST SRNN reads symbols of an "
-    "alphabet, a form that the others do not have; in the line of real inputs it does without. All data are random; grey "
-    "levels are 81 % background as in MNIST, the rest uniform."
+    "One training step (forward, loss, backward, RMSprop) of SRNN compared with the same step of the others: batch 100, H 128, "
+    "f_r (32) unless the row names others. Layer alone: forward and backward. Read-out and loss: their share of SRNN's step. "
+    "Target: the least speed-up asked for, nn.RNN / nn.GRU. Bound: the time of the matrix products alone (matmul), or of a "
+    "copy_ of the bytes that must move (memory), whichever is longer, as a share of SRNN's time. On copying memory and "
+    "permuted MNIST SRNN reads symbols of an alphabet, a form that the others do not have; the row of real inputs does "
+    "without. All data are random. Grey levels are 81 % background as in MNIST, the rest uniform."
 )
 MEANING_OF_ROWS = {  # by a part of their keys
     "-torch": "Plain PyTorch: SRNN without its compiled library.",
@@ -24,8 +24,8 @@ MEANING_OF_ROWS = {  # by a part of their keys
 }
 MEANING_OF_LIMITS = (
     f"At N {FULL[0]}, T {FULL[1]}, H {FULL[2]}. Dense scan: forward, all states. Table scan: 256 grey levels, drawn as above "
-    "unless said, forward and backward, last state only. copy_: between two tensors [N, T, H]. Memory: rise of VmHWM in a "
-    "fresh process during one training step with f_r (32, 32, 32), last state only."
+    "unless the row says otherwise, forward and backward, last state only. copy_: between two tensors [N, T, H]. Memory: rise "
+    "of VmHWM in a fresh process during one training step with f_r (32, 32, 32), last state only."
 )
 MEANING_OF_NETWORKS = (
     "One training step (forward, loss, backward, optimizer) over that of nn.GRU: batch 100, H 128, f_r (32), other settings of "
@@ -43,8 +43,8 @@ def tables(record: Mapping[str, Any]) -> list[tuple[list[str], list[list[str]], 
     limits = [_limit_cells(rows[m.key]) for m in LIMITS if m.key in rows]
     meaning = " ".join([MEANING, *(text for key, text in MEANING_OF_ROWS.items() if any(key in name for name in rows))])
     return [
-        (["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "floor", "is", "limit"], training, meaning),
-        (["limit", "value", "floor", "is"], limits, MEANING_OF_LIMITS),
+        (["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "target", "reached", "bound"], training, meaning),
+        (["measurement", "value", "target", "reached"], limits, MEANING_OF_LIMITS),
     ]
 
 
@@ -70,7 +70,7 @@ def _short(value: float | None) -> str:
 
 
 def _verdict(met: bool | None) -> str:
-    return {True: "met", False: "missed", None: ""}[met]
+    return {True: "yes", False: "no", None: ""}[met]
 
 
 def _origin(record: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ def bench(
     srnn bench --scale --readme docs/scale.md
     srnn bench --step
     srnn bench --swap --jobs 2 --readme docs/migrate.md
-    srnn bench --readme README.md[/dim]
+    srnn bench --readme docs/benchmark.md[/dim]
     """
     from srnn.lab import bench as benchmark
 

@@ -1,6 +1,7 @@
 """`srnn report --readme`: fills README.md and docs/ from the records.
 
-README.md           <!-- lead:begin --> one figure; <!-- verdicts:begin --> one line of counts and one figure
+README.md           <!-- lead:begin --> one figure; <!-- speed:begin --> rows of `srnn bench`;
+                    <!-- verdicts:begin --> one line of counts and one figure
 docs/verdicts.md    every claim with its verdict, the rules and the findings
 docs/figures/       the figures that these documents show
 """
@@ -19,15 +20,22 @@ from srnn.lab.paper.verdicts import ABOUT, findings, verdict_table, verdicts
 from srnn.lab.records import store
 from srnn.lab.report import answer, page, plot
 
+SPEED = {  # rows of the README by their keys in the record of `srnn bench`, those without a special form first
+    "long": "one sequence of 10,000 steps, forward and backward",
+    "pmnist-real": "permuted MNIST, 784 steps, real inputs",
+    "adding": "adding, 300 steps",
+    "speech": "speech frames, 151 steps",
+    "pmnist": "permuted MNIST, 784 steps, alphabet form",
+}
 FIGURES = ("copy", "runtime", "psmnist", "adding")  # in docs/figures; the first one with records goes into the README
 
 
 def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None = None) -> None:
-    """Fills the blocks "lead" and "verdicts" of a README, and writes docs/verdicts.md and docs/figures next to it.
+    """Fills the blocks "lead", "speed" and "verdicts" of a README, and writes docs/verdicts.md and docs/figures next to it.
 
     Args:
         results: Folder with the records.
-        readme: File that contains the begin and end markers of both blocks.
+        readme: File that contains the begin and end markers of the blocks.
         console: Receives a line for each record that cannot be read.
         plan: Profile of the experiments; the default is `cpu` with all networks.
 
@@ -38,7 +46,7 @@ def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None
     found = page.read_and_print(results, console)[0]
     evidence = Evidence.gather(found, plan or Plan(all_networks=True))
     lead, drawn = answer.lead(evidence), document_figures(evidence)
-    blocks = {"lead": lead_block(lead), "verdicts": verdict_block(evidence, drawn)}
+    blocks = {"lead": lead_block(lead), "speed": speed_block(results), "verdicts": verdict_block(evidence, drawn)}
     for name, block in blocks.items():
         store.filled(readme, name, block)  # raises before anything is written
     folder = readme.parent / "docs" / "figures"
@@ -65,6 +73,18 @@ def document_figures(evidence: Evidence) -> list[Figure]:
 def lead_block(lead: Figure | None) -> str:
     """Returns the figure at the top of the README with its caption, or a sentence where there are no records of it."""
     return f"{_image(lead)}\n\n{lead.caption}" if lead else "There are no records of SRNN and nn.GRU on permuted MNIST yet."
+
+
+def speed_block(results: Path) -> str:
+    """Returns how many times faster than nn.GRU a training step of SRNN is, by the rows of SPEED that were measured."""
+    if not (path := results / "bench.json").exists():
+        return "There is no record of `srnn bench` yet."
+    record = store.read(path)
+    faster = {row["key"]: row["times_faster"]["gru"] for row in record["results"]["training"] if row["key"] in SPEED}
+    rows = [f"| {title} | {faster[key]:.{1 if faster[key] < 20 else 0}f} |" for key, title in SPEED.items() if key in faster]
+    machine = f"{record['machine']['threads']} threads of {record['machine']['cpu']}"
+    lines = ["| training step | times faster than nn.GRU |", "| --- | --: |", *rows, "", f"128 units, {machine}, float32."]
+    return "\n".join(lines)
 
 
 def verdict_block(evidence: Evidence, drawn: Sequence[Figure]) -> str:
