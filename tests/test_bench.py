@@ -80,6 +80,7 @@ class FixedClock(clocks.Clock):
 # The whole ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # 13 limits, each measured in a process of its own
 @pytest.mark.usefixtures("tiny")
 def test_a_run_shows_and_records_every_setting_and_every_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threads, random_state = torch.get_num_threads(), torch.get_rng_state()

@@ -373,6 +373,7 @@ def test_command_makes_the_page_and_fills_the_readme(
     assert CliRunner().invoke(app, ["report", "--readme", "README.md"]).exit_code == 0
     lead, speed, counts = re.findall(r":begin -->\n(.*?)\n<!--", (tmp_path / "README.md").read_text(), re.DOTALL)
     assert lead == "There are no records of SRNN and nn.GRU on permuted MNIST yet."
+    assert speed == "There is no record of `srnn bench` yet."
     assert counts.startswith(
         "**0 of the paper's 27 claims hold, 0 hold in part or at equal CPU time only, 0 do not hold, and 27"
     )

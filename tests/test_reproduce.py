@@ -187,7 +187,7 @@ def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> Non
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)])
 def test_it_stops_on_a_signal_and_resumes(number: int, code: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [sys.executable, "program.py", "1000000"]
