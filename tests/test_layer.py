@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from test_checks import Operators
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn.utils import prune
@@ -601,19 +602,6 @@ def test_resets_work_in_a_compiled_graph_and_in_an_exported_program() -> None:
 
 
 # One step by one operator.
-
-
-class Operators(TorchDispatchMode):
-    """Notes every operator that runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func.name())
-        return func(*args, **(kwargs or {}))
-
 
 needs_native = pytest.mark.skipif(
     srnn.kernels.auto_backend() != "native", reason="the step is one operator where it is compiled"

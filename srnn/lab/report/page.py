@@ -28,6 +28,7 @@ from srnn.lab.records import store
 from srnn.lab.report import answer, plot
 from srnn.lab.report.runs import DEFAULTS
 from srnn.lab.training.progress import number, plain
+from srnn.lab.training.recipes import SHOWN
 
 TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
 TITLE_WITHOUT_VERDICTS = "Shuffling Recurrent Neural Networks: what these runs show"
@@ -35,7 +36,6 @@ LEAD = (
     "Rotman and Wolf (2020) propose a recurrent network that shifts its state instead of multiplying it by a matrix. This "
     "page repeats their experiments on an ordinary CPU and checks each claim of the paper."
 )
-RECIPES = {"own": "original", "ours": "tuned"}  # stored names of recipes that are shown under another name
 
 
 def make(
@@ -195,7 +195,7 @@ def _settings(run: Mapping[str, Any]) -> str:
     more = "".join(
         f", {name} {plain(run[name])}" for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual
     )
-    recipe = RECIPES.get(run["recipe"], run["recipe"])
+    recipe = SHOWN[run["recipe"]]
     return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {recipe}"
 
 
