@@ -195,7 +195,7 @@ def _settings(run: Mapping[str, Any]) -> str:
     more = "".join(
         f", {name} {plain(run[name])}" for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual
     )
-    recipe = SHOWN[run["recipe"]]
+    recipe = SHOWN.get(run["recipe"], run["recipe"])  # records come from anywhere
     return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {recipe}"
 
 
