@@ -200,7 +200,7 @@ def _scan(
     how = {key: value.clone() if isinstance(value, Tensor) else value for key, value in how.items()}  # inference tensors
     with torch.enable_grad():
         drive = drive.detach().requires_grad_()
-        states, h_n = kernels.scan_states(drive, h0.detach(), **how)
+        states, h_n = kernels.scan(drive, h0.detach(), **how)
         (products,) = torch.autograd.grad(h_n.sum(), drive)
     states, h_n = states.detach(), h_n.detach()
     gates = None

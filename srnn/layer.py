@@ -140,13 +140,9 @@ class InputNetwork(nn.Module):
             h = self.step(x[:, 0], h0, how["permutation"], how["activation"])
             return h[:, None], h
         if alphabet is not None:  # x [N, T] are symbols: b once per symbol, not once per step
-            table = self(alphabet)
-            if final:
-                return None, kernels.scan_final(table, h0, ids=x, **how)
-            return kernels.scan_states(table, h0, ids=x, **how)
+            return kernels.scan(self(alphabet), h0, ids=x, final=final, **how)
         if not self._is_plain():  # then the maps must be called as modules
-            b = self(x)
-            return (None, kernels.scan_final(b, h0, **how)) if final else kernels.scan_states(b, h0, **how)
+            return kernels.scan(self(x), h0, final=final, **how)
         W, c = _weights(self.linear, x.dtype)
         W_s, b_s = _weights(self.gate, x.dtype)
         # Flat, since a ReLU in place on a view of a product would be copied, forward and back.

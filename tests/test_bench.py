@@ -168,8 +168,8 @@ LIES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {  # what is done to a
 @pytest.mark.parametrize(
     ("function", "place", "path"),
     [
-        ("scan_states", 0, "copy"),
-        ("scan_final", None, "pmnist"),
+        ("scan", 0, "copy"),
+        ("scan", 1, "pmnist"),
         ("gated_scan", 1, "adding"),
         ("gated_scan", 0, "speech"),
         ("shuffle_scan", None, "(dense|table) scan"),

@@ -214,7 +214,7 @@ def lie(kind: str, truth: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["value", "nan", "gradient"])
-@pytest.mark.parametrize("name", ["scan_states", "scan_final", "gated_scan"])
+@pytest.mark.parametrize("name", ["scan", "gated_scan"])
 def test_doctor_notices_a_backend_that_differs(run: Run, monkeypatch: pytest.MonkeyPatch, name: str, kind: str) -> None:
     monkeypatch.setattr(backends, name, lie(kind, getattr(backends, name)))
     code, out, _ = run("doctor")

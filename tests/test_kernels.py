@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from srnn import errors, kernels
-from srnn.kernels import native, ops, pytorch, reference, scan_final, scan_states, shuffle_scan
+from srnn.kernels import native, ops, pytorch, reference, scan, shuffle_scan
 
 Options = dict[str, Any]
 Results = dict[str, Tensor]
@@ -94,9 +94,9 @@ def results(backend: str, b: Tensor, h0: Tensor, want: str = "states", **options
     """The states, and the gradients of b and h0, by name."""
     b, h0 = b.detach().requires_grad_(), h0.detach().requires_grad_()
     if want == "final":
-        outputs = {"h_n": scan_final(b, h0, backend=backend, **options)}
+        outputs = {"h_n": shuffle_scan(b, h0, final=True, backend=backend, **options)}
     else:
-        outputs = dict(zip(("output", "h_n"), scan_states(b, h0, backend=backend, **options), strict=True))
+        outputs = dict(zip(("output", "h_n"), scan(b, h0, backend=backend, **options), strict=True))
     db, dh0 = torch.autograd.grad(loss_of(outputs), (b, h0), materialize_grads=True)
     return {**{name: y.detach() for name, y in outputs.items()}, "db": db, "dh0": dh0}
 
@@ -257,7 +257,7 @@ def test_an_absent_initial_state_is_zero(backend: str) -> None:
 @EVERY
 def test_the_public_function_returns_the_states_or_the_last_one(backend: str) -> None:
     b, h0, options = problem(3, 9, 7, lengths=True)
-    output, h_n = scan_states(b, h0, backend=backend, **options)
+    output, h_n = scan(b, h0, backend=backend, **options)
     assert_close(shuffle_scan(b, h0, backend=backend, **options), output)
     assert_close(shuffle_scan(b, h0, final=True, backend=backend, **options), h_n)
 
@@ -266,7 +266,7 @@ def test_the_public_function_returns_the_states_or_the_last_one(backend: str) ->
 def test_the_state_after_no_steps_is_a_copy(backend: str) -> None:
     b, h0, _ = problem(2, 0, 5)
     expected = h0.clone()
-    for h_n in (scan_states(b, h0, backend=backend)[1], scan_final(b, h0, backend=backend)):
+    for h_n in (scan(b, h0, backend=backend)[1], shuffle_scan(b, h0, final=True, backend=backend)):
         assert_close(h_n.add_(1), expected + 1)
         assert_close(h0, expected)
 
@@ -293,11 +293,11 @@ def test_a_reset_makes_two_sequences_of_one(backend: str, form: str, want: str, 
     reset[:, 3] = True
     parts = [(b, ids[:, part]) if form == "table" else (b[:, part], None) for part in (slice(0, 3), slice(3, 7))]
     starts = [torch.zeros_like(h0), h0] if reverse else [h0, torch.zeros_like(h0)]
-    separate = [scan_states(part, start, ids=its, **options) for (part, its), start in zip(parts, starts, strict=True)]
+    separate = [scan(part, start, ids=its, **options) for (part, its), start in zip(parts, starts, strict=True)]
     if want == "final":
-        assert_close(scan_final(b, h0, ids=ids, reset=reset, **options), separate[0 if reverse else 1][1])
+        assert_close(shuffle_scan(b, h0, final=True, ids=ids, reset=reset, **options), separate[0 if reverse else 1][1])
         return
-    output, h_n = scan_states(b, h0, ids=ids, reset=reset, **options)
+    output, h_n = scan(b, h0, ids=ids, reset=reset, **options)
     assert_close(output, torch.cat([part for part, _ in separate], 1))
     assert_close(h_n, separate[0 if reverse else 1][1])
 
@@ -529,7 +529,7 @@ def test_one_step_refuses_tensors_that_do_not_fit(backend: str, message: str, ch
 def differentiable(backend: str, form: str, want: str, activation: str, lengths: bool) -> tuple[Any, tuple[Tensor, Tensor]]:
     b, h0, options = problem(3, 3, 2, form, "random", lengths, reset=lengths)
     options |= {"activation": activation, "reverse": lengths, "backend": backend}
-    call = scan_final if want == "final" else scan_states
+    call = partial(shuffle_scan, final=True) if want == "final" else scan
     return lambda b, h0: call(b, h0, **options), (b.requires_grad_(), h0.requires_grad_())
 
 
@@ -676,7 +676,7 @@ def compiled_forms(backend: str) -> Iterator[tuple[Any, list[Tensor]]]:
     """Functions to compile, with the tensors that they take and want derivatives of."""
     for form, want in FORMS:
         b, h0, options = problem(3, 7, 5, form, "random", lengths=True, reset=True)
-        call = scan_final if want == "final" else scan_states
+        call = partial(shuffle_scan, final=True) if want == "final" else scan
         yield lambda b, h0, call=call, options=options: call(b, h0, backend=backend, **options), [b, h0]
     tensors, options = gated_problem(3, 7, 5)
     yield lambda *tensors: kernels.gated_scan(*tensors, backend=backend, **options), [t for t in tensors if t is not None]
@@ -709,14 +709,14 @@ def test_inductor_equals_eager(backend: str) -> None:
 
 
 class Scan(torch.nn.Module):
-    """`scan_states` as a module, to be exported."""
+    """`scan` as a module, to be exported."""
 
     def __init__(self, backend: str) -> None:
         super().__init__()
         self.backend = backend
 
     def forward(self, b: Tensor, h0: Tensor, ids: Tensor | None, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        return scan_states(b, h0, ids=ids, lengths=lengths, backend=self.backend)
+        return scan(b, h0, ids=ids, lengths=lengths, backend=self.backend)
 
 
 @FAST
@@ -772,14 +772,14 @@ def test_chunks_that_carry_the_state_equal_the_whole_to_the_bit(
     whole, h = {"b": b, "ids": ids}, h0
     if want == "final":
         for part in arguments:
-            h = scan_final(h0=h, **part, **options)
-        assert torch.equal(h, scan_final(h0=h0, **whole, **options))
+            h = shuffle_scan(final=True, h0=h, **part, **options)
+        assert torch.equal(h, shuffle_scan(final=True, h0=h0, **whole, **options))
         return
     outputs = []
     for part in arguments:
-        output, h = scan_states(h0=h, **part, **options)
+        output, h = scan(h0=h, **part, **options)
         outputs.append(output)
-    expected, h_n = scan_states(h0=h0, **whole, **options)
+    expected, h_n = scan(h0=h0, **whole, **options)
     assert torch.equal(torch.cat(outputs, 1), expected)
     assert torch.equal(h, h_n)
 

@@ -37,14 +37,14 @@ __all__ = [
     "default_backend",
     "gated_scan",
     "native",
-    "scan_final",
-    "scan_states",
+    "scan",
     "shuffle_scan",
     "takes_cell",
     "use",
 ]
 
 BACKENDS = ("auto", "native", "reference", "torch")
+Maybe = Tensor | None
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
 
@@ -88,53 +88,38 @@ def shuffle_scan(
     if h0 is None:
         h0 = b.new_zeros(b.shape[0] if ids is None else ids.shape[0], b.shape[-1])
     sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reset": reset}
-    if final:
-        return scan_final(b, h0, **sequence, reverse=reverse, activation=activation, backend=backend)
-    return scan_states(b, h0, **sequence, reverse=reverse, activation=activation, backend=backend)[0]
+    output, h_n = scan(b, h0, **sequence, reverse=reverse, activation=activation, final=final, backend=backend)
+    return h_n if output is None else output
 
 
-def scan_states(
+def scan(
     b: Tensor,
     h0: Tensor,
     *,
-    ids: Tensor | None = None,
-    permutation: Tensor | None = None,
-    lengths: Tensor | None = None,
-    reset: Tensor | None = None,
+    ids: Maybe = None,
+    permutation: Maybe = None,
+    lengths: Maybe = None,
+    reset: Maybe = None,
     reverse: bool = False,
     activation: str = "relu",
+    final: bool = False,
     backend: str = "auto",
-) -> tuple[Tensor, Tensor]:
-    """Returns all states [N, T, H] and the state after each row's last step [N, H]. See `shuffle_scan` for the arguments."""
+) -> tuple[Any, Tensor]:
+    """Returns all states [N, T, H], or None with `final`, and the state after each row's last step [N, H].
+
+    See `shuffle_scan` for the arguments.
+    """
     namespace = _namespace(backend, b)
     _check(b, h0, ids, permutation, lengths, reset, activation)
+    sequence = (ids, permutation, lengths, reset, reverse, activation)
     if namespace is None:
         _check_values(b, ids, permutation, lengths)
-        return reference.shuffle_scan(b, h0, ids, permutation, lengths, reset, reverse, activation)
-    output, h_n, _ = _call(namespace.shuffle_scan, b, h0, ids, permutation, lengths, reset, reverse, activation)
-    return output, h_n
-
-
-def scan_final(
-    b: Tensor,
-    h0: Tensor,
-    *,
-    ids: Tensor | None = None,
-    permutation: Tensor | None = None,
-    lengths: Tensor | None = None,
-    reset: Tensor | None = None,
-    reverse: bool = False,
-    activation: str = "relu",
-    backend: str = "auto",
-) -> Tensor:
-    """Returns the state after each row's last step [N, H]; with ReLU and clip, no other states are held."""
-    namespace = _namespace(backend, b)
-    if namespace is None or not _is_bounded(activation):
-        sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reset": reset}
-        return scan_states(b, h0, **sequence, reverse=reverse, activation=activation, backend=backend)[1]
-    _check(b, h0, ids, permutation, lengths, reset, activation)
-    h_n: Tensor = _call(namespace.shuffle_scan_final, b, h0, ids, permutation, lengths, reset, reverse, activation)[0]
-    return h_n
+        output, h_n = reference.shuffle_scan(b, h0, *sequence)
+    elif final and ACTIVATIONS[activation].bounds is not None:
+        return None, _call(namespace.shuffle_scan_final, b, h0, *sequence)[0]
+    else:
+        output, h_n, _ = _call(namespace.shuffle_scan, b, h0, *sequence)
+    return None if final else output, h_n
 
 
 def gated_scan(
@@ -153,7 +138,7 @@ def gated_scan(
     activation: str = "relu",
     final: bool = False,
     backend: str = "auto",
-) -> tuple[Tensor | None, Tensor]:
+) -> tuple[Any, Tensor]:
     """Scans b = (z weight^T + bias) * sigmoid(x gate_weight^T + gate_bias) without ever holding all of b.
 
     Args:
@@ -183,10 +168,10 @@ def gated_scan(
         b = pytorch.input_drive(*inputs)
         _check_values(b, None, permutation, lengths)
         output, h_n = reference.shuffle_scan(b, h0, None, *sequence)
-        return None if final else output, h_n
-    if final and _is_bounded(activation):
+    elif final and ACTIVATIONS[activation].bounds is not None:
         return None, _call(namespace.gated_scan_final, *inputs, h0, *sequence)[0]
-    output, h_n, _ = _call(namespace.gated_scan, *inputs, h0, *sequence)
+    else:
+        output, h_n, _ = _call(namespace.gated_scan, *inputs, h0, *sequence)
     return None if final else output, h_n
 
 
@@ -265,11 +250,6 @@ def auto_backend() -> str:
     return wish if wish != "auto" else "native" if NATIVE_ERROR is None else "torch"
 
 
-def _is_bounded(activation: str) -> bool:
-    """False for activations whose derivative needs all states, and for unknown ones, which are refused later."""
-    return activation in ACTIVATIONS and ACTIVATIONS[activation].bounds is not None
-
-
 def _available_default() -> str:
     return _available(_default, "backend ($SRNN_BACKEND)")
 
@@ -310,12 +290,12 @@ def _call(op: Callable[..., Any], *args: Any) -> Any:
         raise kind(str(error).splitlines()[0]) from None
 
 
-def _check_values(b: Tensor, ids: Tensor | None, permutation: Tensor | None, lengths: Tensor | None) -> None:
+def _check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> None:
     if "Vmap" not in ops.transforms():  # inside which values cannot be read
         pytorch.check_values(b, ids, permutation, lengths)
 
 
-def _check_rank(b: Tensor, ids: Tensor | None) -> None:
+def _check_rank(b: Tensor, ids: Maybe) -> None:
     _check_tensors(b=b, ids=ids)
     if ids is None and b.dim() != 3:
         raise ShapeError(f"b must be [N, T, H]; got shape {tuple(b.shape)}")
@@ -323,15 +303,7 @@ def _check_rank(b: Tensor, ids: Tensor | None) -> None:
         raise ShapeError(f"with ids, b must be a table [V, H] and ids [N, T]; got {tuple(b.shape)} and {tuple(ids.shape)}")
 
 
-def _check(
-    b: Tensor,
-    h0: Tensor,
-    ids: Tensor | None,
-    permutation: Tensor | None,
-    lengths: Tensor | None,
-    reset: Tensor | None,
-    activation: str,
-) -> None:
+def _check(b: Tensor, h0: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, activation: str) -> None:
     _check_rank(b, ids)
     _check_tensors(h0=h0, permutation=permutation, lengths=lengths, reset=reset)
     if ids is not None and ids.dtype not in checks.SYMBOLS:
@@ -343,14 +315,14 @@ def _check(
 def _check_gated(
     z: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
+    bias: Maybe,
     x: Tensor,
-    gate_weight: Tensor | None,
-    gate_bias: Tensor | None,
+    gate_weight: Maybe,
+    gate_bias: Maybe,
     h0: Tensor,
-    permutation: Tensor | None,
-    lengths: Tensor | None,
-    reset: Tensor | None,
+    permutation: Maybe,
+    lengths: Maybe,
+    reset: Maybe,
     activation: str,
 ) -> None:
     if z.dim() != 3 or x.dim() != 3 or z.shape[:2] != x.shape[:2]:
@@ -371,15 +343,7 @@ def _check_gated(
 
 
 def _check_sequence(
-    N: int,
-    T: int,
-    H: int,
-    b: Tensor,
-    h0: Tensor,
-    permutation: Tensor | None,
-    lengths: Tensor | None,
-    reset: Tensor | None,
-    activation: str,
+    N: int, T: int, H: int, b: Tensor, h0: Tensor, permutation: Maybe, lengths: Maybe, reset: Maybe, activation: str
 ) -> None:
     if activation not in ACTIVATIONS:
         raise one_of("activation", activation, ACTIVATIONS)
@@ -410,7 +374,7 @@ def _check_tensors(**given: object) -> None:
             checks.tensor(name, value)
 
 
-def _check_devices(b: Tensor, **others: Tensor | None) -> None:
+def _check_devices(b: Tensor, **others: Maybe) -> None:
     for name, tensor in others.items():
         if tensor is not None and tensor.device != b.device:
             raise DeviceError(f"{name} must be on {b.device} like the rest; it is on {tensor.device}")

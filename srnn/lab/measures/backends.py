@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from srnn import kernels
-from srnn.kernels import gated_scan, scan_final, scan_states
+from srnn.kernels import gated_scan, scan
 
 TOLERANCE = 1e-9  # rounding errors of 40 steps in float64: a correct backend differs at most in the order of additions
 
@@ -53,22 +53,21 @@ def _gradients(results: list[Tensor], inputs: list[Tensor]) -> list[Tensor]:
 def _dense(backend: str) -> list[Tensor]:
     b, h0 = _draw((_N, _T, _H), (_N, _H))
     lengths = torch.tensor([_T, 0, _T // 2])
-    output, h_n = scan_states(b, h0, lengths=lengths, backend=backend)
-    back, _ = scan_states(b, h0, reverse=True, activation="tanh", backend=backend)
-    return _gradients([output, h_n, back, scan_final(b, h0, lengths=lengths, backend=backend)], [b, h0])
+    output, h_n = scan(b, h0, lengths=lengths, backend=backend)
+    back, _ = scan(b, h0, reverse=True, activation="tanh", backend=backend)
+    return _gradients([output, h_n, back, scan(b, h0, lengths=lengths, final=True, backend=backend)[1]], [b, h0])
 
 
 def _table(backend: str) -> list[Tensor]:
     table, h0 = _draw((5, _H), (_N, _H))
     ids = torch.arange(_N * _T).view(_N, _T) % 4  # the fifth row is never used
     permutation = torch.arange(_H).flip(0)
-    output, h_n = scan_states(table, h0, ids=ids, permutation=permutation, backend=backend)
-    return _gradients([output, h_n, scan_final(table, h0, ids=ids, backend=backend)], [table, h0])
+    output, h_n = scan(table, h0, ids=ids, permutation=permutation, backend=backend)
+    return _gradients([output, h_n, scan(table, h0, ids=ids, final=True, backend=backend)[1]], [table, h0])
 
 
 def _gated(backend: str) -> list[Tensor]:
     inputs = _draw((_N, _T, 8), (_H, 8), (_H,), (_N, _T, 2), (_H, 2), (_H,), (_N, _H))
     output, h_n = gated_scan(*inputs, backend=backend)
     _, last = gated_scan(*inputs, final=True, backend=backend)
-    assert output is not None
     return _gradients([output, h_n, last], inputs)
