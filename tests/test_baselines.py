@@ -347,7 +347,7 @@ def test_two_thousand_steps_give_finite_gradients(name: str) -> None:
     assert all(tensor.isfinite().all() for tensor in found)
 
 
-def test_the_memory_of_nru_grows_as_far_as_it_reaches_unless_its_heads_begin_small() -> None:
+def test_the_memory_of_nru_grows_unless_its_heads_start_small() -> None:
     def memory(steps: int, **settings: Any) -> float:
         layer: Any = NRUNetwork(64, **settings).layer(2, steps)
         with torch.no_grad():
@@ -456,7 +456,7 @@ def test_a_wide_eurnn_mixes_every_unit_with_every_other() -> None:
     assert float(EURNN(2, 16).double().matrix().detach().abs().min()) == 0
 
 
-def test_dynamic_exprnn_goes_on_from_where_it_is() -> None:
+def test_dynamic_exprnn_keeps_its_matrix_when_the_base_moves() -> None:
     network = EXPRNNNetwork(8, rebase_every=5)
     layer: Any = network.layer(C, 20).double()
     W = layer.matrix().detach()
@@ -570,7 +570,7 @@ BEGINNINGS: dict[str, dict[str, tuple[str, float]]] = {
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", BEGINNINGS)
-def test_the_networks_begin_as_their_papers_say(name: str) -> None:
+def test_initial_weights_are_those_of_the_papers(name: str) -> None:
     drawn = dict(NETWORKS[name](512).layer(16, 100).named_parameters())
     for parameter, (law, size) in BEGINNINGS[name].items():
         values = drawn[parameter]
@@ -584,7 +584,7 @@ def test_the_networks_begin_as_their_papers_say(name: str) -> None:
 
 
 @torch.no_grad()
-def test_eigenvalues_begin_where_they_should() -> None:
+def test_initial_eigenvalues_are_in_the_right_range() -> None:
     n = 512
     lru = LRU(16, n, radii=(0.5, 0.8), largest_angle=0.3)
     L = lru.eigenvalues()
@@ -625,7 +625,7 @@ def test_eigenvalues_begin_where_they_should() -> None:
     ],
 )
 @torch.no_grad()
-def test_the_read_out_begins_as_the_network_asks(name: str, weight: float, bias: float | None) -> None:
+def test_the_network_initialises_the_read_out(name: str, weight: float, bias: float | None) -> None:
     network = NETWORKS[name](128)
     readout = nn.Linear(network.output_size(2), 40)
     network.begin_readout(readout, "adding")
@@ -644,7 +644,7 @@ def test_the_read_out_begins_as_the_network_asks(name: str, weight: float, bias:
     ],
 )
 @torch.no_grad()
-def test_a_normal_read_out_begins_as_the_network_asks(name: str, task: str, deviation: float) -> None:
+def test_exprnn_initialises_the_read_out_from_a_normal_distribution(name: str, task: str, deviation: float) -> None:
     readout = nn.Linear(512, 40)
     NETWORKS[name](512).begin_readout(readout, task)
     assert float(readout.weight.std()) == pytest.approx(deviation, rel=0.05)
@@ -751,7 +751,7 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("way", OWN_WAYS)
 @pytest.mark.parametrize("stop", [1, 3, 7])
-def test_runs_with_ways_of_their_own_go_on_to_the_same_bits(way: str, stop: int, tmp_path: Path) -> None:
+def test_resumed_runs_of_every_network_are_bit_identical(way: str, stop: int, tmp_path: Path) -> None:
     from srnn.lab.training import loop
 
     class Killer(loop.Watcher):
@@ -811,7 +811,7 @@ def test_parameters_are_trained_as_their_group_says() -> None:
         *((kind(8), []) for kind in (URNNNetwork, EURNNNetwork, NRUNetwork, MinGRUNetwork)),
     ],
 )  # fmt: skip
-def test_networks_ask_for_their_groups(network: Network, expected: list[Any]) -> None:
+def test_networks_return_their_parameter_groups(network: Network, expected: list[Any]) -> None:
     layer = network.layer(C, 20)
     names = {id(parameter): name for name, parameter in layer.named_parameters()}
     got = [
@@ -827,7 +827,7 @@ def test_networks_ask_for_their_groups(network: Network, expected: list[Any]) ->
     assert got == expected
 
 
-def test_rgd_asks_for_steps_along_the_group_alone_for_w() -> None:
+def test_rgd_optimizes_only_w_along_the_unitary_group() -> None:
     layer = RGDNetwork(8).layer(C, 20)
     (group,) = RGDNetwork(8, unitary_rate=0.5, scaled=True).groups(layer)  # type: ignore[arg-type]
     assert [parameter.shape for parameter in group.parameters] == [(2, 8, 8)]
@@ -855,7 +855,7 @@ def test_the_penalty_is_trained_on_and_not_shown(tmp_path: Path) -> None:
     torch.testing.assert_close(difference, torch.full((4,), 2 * 10.0 * 0.5), rtol=1e-3, atol=1e-3)
 
 
-def test_what_is_not_clipped_keeps_its_gradient(tmp_path: Path) -> None:
+def test_parameters_that_are_not_clipped_keep_their_gradient(tmp_path: Path) -> None:
     training = Training(tiny("rgd", clip=1e-6), RunFolder(tmp_path / "run"), 1e9, ())
     training.make_update()
     assert float(training.model.rnn.W.grad.norm()) > 1e-4
@@ -915,7 +915,7 @@ def test_what_is_not_clipped_keeps_its_gradient(tmp_path: Path) -> None:
         ("gru", {"decay_every": 0}, "decay_every must be a whole number of at least 1; got 0"),
     ],
 )
-def test_settings_that_cannot_be_are_one_line(name: str, settings: dict[str, Any], message: str) -> None:
+def test_an_invalid_setting_is_one_line(name: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingError) as error:
         make_run("adding", name, **({"hidden_size": 128} | settings))
     assert message in str(error.value)

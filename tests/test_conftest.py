@@ -7,13 +7,13 @@ from srnn.kernels import native
 
 
 @pytest.mark.parametrize("wish", ["nativ", "ray,nativ", "ray, native"])
-def test_a_wish_that_is_misspelt_is_answered_with_those_there_are(wish: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_requirement_lists_the_known_ones(wish: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SRNN_REQUIRE", wish)
     with pytest.raises(pytest.UsageError, match=r"nothing is called so; there are native, ray, mnist, browser"):
         conftest.pytest_sessionstart()
 
 
-def test_what_is_missing_ends_the_tests_where_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_requirement_ends_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "load_error", lambda: "no compiler")
     monkeypatch.setenv("SRNN_REQUIRE", "browser")
     conftest.pytest_sessionstart()

@@ -266,7 +266,7 @@ def test_wrong_input_raises_what_the_layer_raises() -> None:
             diagnose(rnn, **given)
 
 
-def test_what_has_no_layer_is_refused() -> None:
+def test_a_module_without_srnn_layers_is_refused() -> None:
     x: Any = numbers(N, T, C)
     with pytest.raises(SettingTypeError, match="diagnose needs an SRNN layer, or a module that contains one; got Tensor"):
         diagnose(x, x)
@@ -316,7 +316,7 @@ def test_advice_depends_on_the_numbers(about: str, changes: dict[str, Any], expe
         assert sentence.count(". ") == 0
 
 
-def test_a_cut_layer_and_a_closed_one_are_told_apart() -> None:
+def test_short_paths_and_closed_gates_are_distinguished() -> None:
     cut, closed = layer(gate=False, mlp=()), layer(gate_init=-6.0)
     with torch.no_grad():
         cut.b[0].linear.bias.fill_(-10.0)

@@ -299,7 +299,7 @@ def test_processes_with_different_settings_are_refused(tmp_path: Path) -> None:
     assert torch.get_num_threads() == 7
 
 
-def test_sums_and_announcements_go_through(team: TorchTeam) -> None:
+def test_sums_and_announcements_reach_all_processes(team: TorchTeam) -> None:
     assert team.add(1.5, 2.0) == [1.5, 2.0]
     team.announce(1, b"content")
     assert team.is_first

@@ -158,7 +158,7 @@ def _forward_with(weights: dict[str, Tensor], input: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("permutation", ["shift", "identity", "random"])
-def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str, layers: int) -> None:
+def test_offloaded_weights_are_loaded_when_their_map_is_called(permutation: str, layers: int) -> None:
     rnn, x = layer(num_layers=layers, permutation=permutation), numbers(N, T, C).detach()
     cell = SRNNCell(C, H, permutation=permutation, dtype=torch.float64)
     expected = [*every_call(rnn, x), cell(x[:, 0])]
@@ -172,7 +172,7 @@ def test_offloaded_weights_are_brought_by_the_call_of_their_map(permutation: str
         rnn(x.float())
 
 
-def test_weights_that_nothing_will_bring_are_refused() -> None:
+def test_meta_weights_that_are_not_offloaded_are_refused() -> None:
     with pytest.raises(DeviceError, match="input is on cpu and the weights are on meta"):
         layer(device="meta")(numbers(N, T, C))
 
@@ -353,7 +353,7 @@ def test_output_and_input_of_a_nested_call_have_the_same_offsets() -> None:
     assert output.offsets() is x.offsets()
 
 
-def test_gaps_between_nested_rows_are_not_looked_at() -> None:
+def test_gaps_between_nested_rows_are_ignored() -> None:
     rnn, whole = layer(bidirectional=True), torch.randn(N, T, C, dtype=torch.float64)
     starts, lengths = torch.tensor([0, 1, 2, 0]), torch.tensor([3, 2, 4, 1])
     gaps: Any = torch.nested.narrow(whole, 1, starts, lengths, layout=torch.jagged)
@@ -479,7 +479,7 @@ def test_fx_traces_layers_as_leaves() -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", ["", "rnn", "cell", "stack"])
-def test_script_says_what_to_use_in_its_place(name: str) -> None:
+def test_script_names_the_alternative(name: str) -> None:
     expected = r"^torch\.jit\.script cannot compile SRNN(Cell|Stack)?; use torch\.export\.export, or torch\.compile$"
     with pytest.raises(TracingError, match=expected):
         torch.jit.script(Everything().get_submodule(name))

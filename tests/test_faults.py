@@ -429,7 +429,7 @@ def test_digits_with_a_flipped_bit_are_refused(tmp_path: Path) -> None:
             survived("MNIST flipped, by digest")
 
 
-def test_metrics_with_a_flipped_bit_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_metrics_with_a_flipped_bit_are_refused(tmp_path: Path) -> None:
     run, rng = tiny(steps=40, eval_every=10), random.Random(6)
     loop.train(run, tmp_path)
     content = (tmp_path / "metrics.jsonl").read_bytes()
@@ -445,7 +445,7 @@ def test_metrics_with_a_flipped_bit_are_not_gone_on_with(tmp_path: Path) -> None
 # What else.
 
 
-def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_survives_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop.train(tiny(), tmp_path / "whole")
     rng, real = random.Random(7), time.monotonic
     for number in range(10):
@@ -466,7 +466,7 @@ def compete(plain: dict[str, Any], folder: Path, line: Any) -> None:
         line.send(str(error))
 
 
-def test_two_processes_on_one_folder(forks: Any, tmp_path: Path) -> None:
+def test_only_one_process_works_in_a_folder(forks: Any, tmp_path: Path) -> None:
     for number in range(10):
         tried("two processes on one folder")
         lines, processes = [], []
@@ -485,7 +485,7 @@ def test_two_processes_on_one_folder(forks: Any, tmp_path: Path) -> None:
         survived("two processes on one folder")
 
 
-def test_results_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_that_cannot_be_written_are_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*about: Any, **more: Any) -> Any:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
@@ -527,7 +527,7 @@ anything = st.one_of(st.none(), tensors())
     activation=st.sampled_from(["relu", "tanh", "gelu", ""]),
     backend=st.sampled_from(["auto", "native", "torch", "reference", "cuda", ""]),
 )
-def test_arguments_of_shuffle_scan_that_cannot_be(b: Any, **arguments: Any) -> None:
+def test_invalid_arguments_of_shuffle_scan_are_refused(b: Any, **arguments: Any) -> None:
     word, found = outcome(lambda _: shuffle_scan(b, **arguments), Path())
     if word == "read":  # they were good
         assert found.dtype == b.dtype
@@ -539,7 +539,9 @@ def test_arguments_of_shuffle_scan_that_cannot_be(b: Any, **arguments: Any) -> N
 
 @hypothesis.settings(max_examples=900, **MANY)
 @hypothesis.given(kind=st.sampled_from(sorted(FORMATS)), content=st.binary(max_size=2000), keep=st.integers(0, 1200))
-def test_contents_that_nobody_wrote(kind: str, content: bytes, keep: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_random_file_contents_are_refused(
+    kind: str, content: bytes, keep: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Any bytes, alone or after a good beginning; each is tried with all that it may be taken for."""
     for other in FORMATS:
         name, right, read, knows = FORMATS[other]

@@ -203,7 +203,7 @@ def test_memory_layout_does_not_matter(backend: str, want: str, layout: str) -> 
 
 @FAST
 @pytest.mark.parametrize("want", ["states", "final"])
-def test_gradients_of_any_layout_are_read_rightly(backend: str, want: str) -> None:
+def test_gradients_of_any_memory_layout_are_read_correctly(backend: str, want: str) -> None:
     b, h0, _ = problem(3, 9, 66)
     b.requires_grad_()
     y = shuffle_scan(b, h0, final=want == "final", backend=backend)
@@ -215,7 +215,7 @@ def test_gradients_of_any_layout_are_read_rightly(backend: str, want: str) -> No
 @FAST
 @pytest.mark.parametrize("want", ["states", "final"])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64], ids=str)
-def test_ids_of_every_integer_type_are_taken(backend: str, want: str, dtype: torch.dtype) -> None:
+def test_ids_of_every_integer_type_work(backend: str, want: str, dtype: torch.dtype) -> None:
     b, h0, options = problem(5, 7, 9, "table")
     expected = results("reference", b, h0, want, **options)
     ids = torch.stack([options["ids"], options["ids"]], -1).to(dtype)[..., 0]  # and not contiguous
@@ -284,7 +284,7 @@ def test_three_steps_by_hand(backend: str) -> None:
 @EVERY_FORM
 @pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
 @pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
-def test_a_reset_makes_two_sequences_of_one(backend: str, form: str, want: str, activation: str, reverse: bool) -> None:
+def test_a_reset_splits_a_sequence_in_two(backend: str, form: str, want: str, activation: str, reverse: bool) -> None:
     """Of seven steps with a reset at 3, the first three and the last four are as if alone; h0 enters the one that is first."""
     b, h0, options = problem(2, 7, 5, form, "random")
     options |= {"activation": activation, "reverse": reverse, "backend": backend}
@@ -427,7 +427,7 @@ def test_the_gated_scan_in_several_pieces_equals_the_composition(
 
 @FAST
 @pytest.mark.parametrize("alone", ["z", "weight", "bias", "x", "gate_weight", "gate_bias", "h0"])
-def test_a_gradient_asked_for_alone_is_the_same(backend: str, alone: str) -> None:
+def test_a_single_requested_gradient_is_the_same(backend: str, alone: str) -> None:
     tensors, options = gated_problem(3, 6, 5)
     expected = gated_results(backend, tensors, **options)[alone]
     leaf = tensors[GATED.index(alone)]
@@ -588,7 +588,7 @@ def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, kin
 @FAST
 @pytest.mark.parametrize("H", [1, 63, 64, 130])
 @pytest.mark.parametrize("activation", ["relu", "clip"])
-def test_what_is_kept_for_the_derivative_is_as_described(backend: str, H: int, activation: str) -> None:
+def test_the_kept_values_are_as_documented(backend: str, H: int, activation: str) -> None:
     b, h0, options = problem(4, 9, H, order="random", lengths=True)
     sequence = (None, options["permutation"], options["lengths"], None, True, activation)
     output, _, bits = NAMESPACE[backend].shuffle_scan(b, h0, *sequence)
@@ -926,7 +926,7 @@ def test_no_element_of_a_gated_result_is_left_unwritten(
 @pytest.mark.parametrize("activation", kernels.ACTIVATIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("strange", [float("nan"), float("inf"), float("-inf")], ids=str)
-def test_what_is_not_finite_spreads_as_in_the_reference(
+def test_values_that_are_not_finite_spread_as_in_the_reference(
     backend: str, form: str, want: str, activation: str, dtype: torch.dtype, strange: float
 ) -> None:
     b, h0, options = problem(6, 9, 70, form, "random", dtype=dtype)
@@ -1050,7 +1050,7 @@ IMPOSSIBLE: list[tuple[type, type, str, Options]] = [
 @EVERY
 @pytest.mark.parametrize("final", [False, True], ids=["states", "final"])
 @pytest.mark.parametrize(("kind", "builtin", "message", "changes"), IMPOSSIBLE, ids=[case[2] for case in IMPOSSIBLE])
-def test_impossible_input_is_refused_in_one_line(
+def test_invalid_input_is_refused_in_one_line(
     backend: str, final: bool, kind: type[Exception], builtin: type[Exception], message: str, changes: Options
 ) -> None:
     arguments: Options = {"b": B, "h0": H0, "final": final, "backend": backend} | changes
@@ -1080,7 +1080,7 @@ def test_impossible_input_is_refused_in_one_line(
         (errors.SettingError, "activation.*relu, tanh", {"activation": "step"}),
     ],
 )
-def test_the_gated_scan_refuses_impossible_input(backend: str, kind: type[Exception], message: str, changes: Options) -> None:
+def test_the_gated_scan_refuses_invalid_input(backend: str, kind: type[Exception], message: str, changes: Options) -> None:
     tensors, _ = gated_problem(2, 3, 4, dtype=torch.float32)
     arguments: Options = dict(zip(GATED, tensors, strict=True)) | {"backend": backend} | changes
     with pytest.raises(kind, match=message):
@@ -1106,12 +1106,12 @@ def test_a_compiled_graph_refuses_values_out_of_range(backend: str, name: str, c
         compiled(**arguments)
 
 
-def test_a_wrong_backend_is_answered_with_the_list_of_right_ones() -> None:
+def test_an_error_about_an_unknown_backend_lists_all() -> None:
     with pytest.raises(errors.SettingError, match="no backend is called 'cuda'; there are auto, native, reference, torch"):
         shuffle_scan(B, H0, backend="cuda")
 
 
-def test_a_backend_that_is_not_there_says_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_backend_says_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler was found; install one")
     with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
         shuffle_scan(B, H0, backend="native")
@@ -1150,7 +1150,7 @@ def test_use_chooses_the_default_backend_and_restores_it() -> None:
     assert kernels.default_backend() == before
 
 
-def test_a_compiled_graph_obeys_use() -> None:
+def test_a_compiled_graph_respects_use() -> None:
     graphs: list[list[str]] = []
 
     def compile(graph: Any, inputs: Any) -> Any:
@@ -1179,7 +1179,7 @@ def test_every_activation_of_the_table_is_compiled_and_another_is_an_error() -> 
             torch.ops.srnn.shuffle_scan(B, H0, None, None, None, None, False, "sin")
 
 
-def test_a_library_that_was_not_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_error_about_a_missing_library_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(native, "ROOT", tmp_path)
     load_error, package = native.load_error.__wrapped__, "srnn.lab.networks.scans"
     assert re.match(r"_C.so of srnn was not built; .*pip install", load_error() or "")

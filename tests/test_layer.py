@@ -173,7 +173,7 @@ def test_final_state_is_the_last_state_of_forward(settings: dict[str, Any], symb
 
 @pytest.mark.parametrize("inputs", [1, 2, 20], ids="{} inputs".format)
 @pytest.mark.parametrize("symbols", [False, True], ids=["real", "symbols"])
-def test_final_state_has_the_very_bits_of_forward(inputs: int, symbols: bool) -> None:
+def test_final_state_is_bit_identical_to_forward(inputs: int, symbols: bool) -> None:
     rnn = SRNN(inputs, 130, mlp=(8,), batch_first=True)
     alphabet = torch.randn(V, inputs)
     ids = torch.randint(0, V, (6, 50))
@@ -190,7 +190,7 @@ def test_output_can_be_viewed_flat_as_that_of_gru() -> None:
 
 @pytest.mark.parametrize(("rows", "steps", "units"), [(1, 1, 1), (2, 4, 1), (2, 1, 6), (2, 9, 3), (3, 7, 7), (2, 0, 4)])
 @pytest.mark.parametrize("settings", [{}, {"num_layers": 2, "bidirectional": True}, {"activation": "tanh"}], ids=describe)
-def test_any_number_of_rows_steps_and_units_will_do(settings: dict[str, Any], rows: int, steps: int, units: int) -> None:
+def test_any_number_of_rows_steps_and_units_works(settings: dict[str, Any], rows: int, steps: int, units: int) -> None:
     rnn = layer(C, units, **settings)
     x, hx = numbers(rows, steps, C), numbers(len(rnn.b), rows, units)
     assert_same(rnn(x, hx), equations(rnn, x, hx), [x, hx, *rnn.parameters()])
@@ -220,7 +220,7 @@ def test_without_hx_the_state_starts_at_zero() -> None:
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
-def test_batch_first_only_says_where_the_batch_stands(lengths: list[int] | None) -> None:
+def test_batch_first_only_moves_the_batch_axis(lengths: list[int] | None) -> None:
     rnn, other = layer(C, H, num_layers=2, bidirectional=True), layer(C, H, num_layers=2, bidirectional=True, batch_first=False)
     other.load_state_dict(rnn.state_dict())
     x, hx = numbers(N, T, C), numbers(4, N, H)
@@ -257,7 +257,7 @@ def test_inputs_need_not_be_contiguous() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
-def test_symbols_may_be_of_any_of_three_integer_types(dtype: torch.dtype) -> None:
+def test_symbols_of_three_integer_types_work(dtype: torch.dtype) -> None:
     rnn = layer()
     ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C)
     assert_close(rnn(ids.to(dtype), alphabet=alphabet), rnn(alphabet[ids]))
@@ -401,7 +401,7 @@ def test_a_quantised_layer_runs() -> None:
 
 
 @pytest.mark.parametrize("name", ["identity", "partial"])
-def test_a_named_permutation_survives_a_layer_that_was_only_allocated(name: str) -> None:
+def test_a_named_permutation_survives_to_empty(name: str) -> None:
     rnn = layer(permutation=name)
     empty = layer(permutation=name, device="meta").to_empty(device="cpu")
     assert empty.permutation.tolist() == rnn.permutation.tolist()
@@ -679,7 +679,7 @@ def test_hooks_of_the_parts_are_called_in_a_step() -> None:
 
 
 @pytest.mark.parametrize("part", ["mlp.0", "linear", "gate"])
-def test_a_bias_that_was_taken_away_is_left_out_of_a_step(part: str) -> None:
+def test_a_removed_bias_is_not_used_in_a_step(part: str) -> None:
     cell, x, h = SRNNCell(C, H, dtype=torch.float64), numbers(2, C), numbers(2, H)
     linear: Any = cell.b[0].get_submodule(part)
     with torch.no_grad():

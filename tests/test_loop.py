@@ -166,7 +166,7 @@ def test_a_signal_leaves_a_run_that_resumes_and_prints_how(number: signal.Signal
     assert record.updates == step + 5
 
 
-def test_minutes_of_the_processor_end_a_run(tmp_path: Path) -> None:
+def test_cpu_minutes_end_a_run(tmp_path: Path) -> None:
     record = loop.train(replace(copy_run(), cpu_minutes=1e-9), tmp_path)
     assert (record.ended_by, record.updates) == ("cpu_minutes", 1)
 

@@ -128,7 +128,7 @@ def outputs_and_gradients(model: Model, output: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("every_step", [True, False])
 @pytest.mark.parametrize("inputs", ["embedding", "alphabet", "reals"])
 @pytest.mark.parametrize("network", SMALL, ids=lambda network: network.name)
-def test_symbols_mean_the_values_they_stand_for(network: Network, inputs: str, every_step: bool) -> None:
+def test_symbols_equal_the_values_they_stand_for(network: Network, inputs: str, every_step: bool) -> None:
     task = toy(inputs, every_step)
     model = models.make(task, network, 1, readout=(6,), norm=True, dropout=0.0).double()
     symbols = torch.randint(0, 7, (2, 9), dtype=torch.uint8)
@@ -160,7 +160,7 @@ def test_weights_are_those_of_the_seed_and_torchs_generator_is_left_alone(networ
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("readout", [(), (6,), (6, 5)])
-def test_the_read_out_is_made_as_it_is_asked_for(readout: tuple[int, ...], norm: bool, dropout: float) -> None:
+def test_the_read_out_follows_the_settings(readout: tuple[int, ...], norm: bool, dropout: float) -> None:
     model = Model(toy("reals", False), GRUNetwork(8), readout=readout, norm=norm, dropout=dropout)
     drop = [nn.Dropout] if dropout else []
     hidden = [kind for _ in readout for kind in (nn.Linear, nn.ReLU, *drop)]
@@ -174,7 +174,7 @@ def test_the_read_out_is_made_as_it_is_asked_for(readout: tuple[int, ...], norm:
 
 @pytest.mark.parametrize("network", [SRNNNetwork(5, mlp=(4,)), SRNNStackNetwork(5, width=4), GRUNetwork(5)])
 @pytest.mark.parametrize("inputs", ["real", "alphabet"])
-def test_an_answer_is_taken_after_a_rows_own_last_step(network: Network, inputs: str) -> None:
+def test_the_answer_is_read_after_the_last_step_of_each_row(network: Network, inputs: str) -> None:
     model = models.make(toy(inputs, every_step=False), network, 1, **PLAIN)
     x = torch.randn(3, 6, 3) if inputs == "real" else torch.randint(0, 7, (3, 6))
     lengths = torch.tensor([6, 2, 0])

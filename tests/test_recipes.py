@@ -129,7 +129,7 @@ def test_networks_have_the_settings_of_their_own_papers(task: str, network: str,
     assert {name: got[name] for name in expected} == expected
 
 
-def test_our_recipe_is_ours() -> None:
+def test_the_tuned_recipe_has_our_settings() -> None:
     run = make_run("pmnist", "srnn", "ours")
     assert (run.recipe, run.optimizer, run.schedule, run.select) == ("ours", "adamw", "cosine", "metric")
     assert run.network == make_run("pmnist", "srnn").network
@@ -138,7 +138,7 @@ def test_our_recipe_is_ours() -> None:
             make_run(task, network, "ours")
 
 
-def test_the_networks_own_word_goes_before_the_papers_in_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_overrides_the_paper_only_in_recipe_original(monkeypatch: pytest.MonkeyPatch) -> None:
     said: dict[str, Any] = {"": {"lr": 0.5, "batch_size": 7, "seed": 5}, "copy": {"lr": 0.25}}
     monkeypatch.setattr(GRUNetwork, "recipes", {"own": said, "paper": said})
     monkeypatch.setattr(Copy, "recipes", {**Copy.recipes, "own": {"": {"lr": 0.75, "warmup": 9}}})
@@ -148,7 +148,7 @@ def test_the_networks_own_word_goes_before_the_papers_in_own_alone(monkeypatch: 
     assert make_run("adding", "gru", "own").lr == 0.5
 
 
-def test_what_the_user_gives_goes_first() -> None:
+def test_settings_of_the_user_override_the_recipe() -> None:
     given: dict[str, Any] = {
         "length": 7,
         "hidden_size": 9,
@@ -164,7 +164,7 @@ def test_what_the_user_gives_goes_first() -> None:
     assert make_run("pmnist", "lstm", clip=None).clip is None
 
 
-def test_an_end_that_is_given_stands_in_the_place_of_the_recipes() -> None:
+def test_a_given_end_replaces_that_of_the_recipe() -> None:
     by_steps, by_epochs = make_run("pmnist", "srnn", steps=5), make_run("pmnist", "srnn", epochs=2)
     assert (by_steps.steps, by_steps.epochs, by_epochs.steps, by_epochs.epochs) == (5, None, None, 2)
     both, cut = make_run("pmnist", "srnn", steps=5, epochs=2), make_run("pmnist", "srnn", minutes=1.0)
@@ -179,7 +179,7 @@ def test_an_end_that_is_given_stands_in_the_place_of_the_recipes() -> None:
         (("copy", "srnn", "theirs"), "no recipe is called 'theirs'; there are paper, original, tuned"),
     ],
 )
-def test_a_wrong_name_is_answered_with_the_right_ones(call: tuple[str, ...], said: str) -> None:
+def test_an_error_about_an_unknown_name_lists_the_known_ones(call: tuple[str, ...], said: str) -> None:
     with pytest.raises(SettingError, match=said):
         make_run(*call)
 
@@ -215,7 +215,7 @@ def test_a_wrong_name_is_answered_with_the_right_ones(call: tuple[str, ...], sai
         ({"steps": None, "minutes": 1.0, "schedule": "cosine"}, "schedule cosine needs the number of updates"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+def test_an_invalid_setting_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingError, match=said):
         make_run("copy", "srnn", **given)
 
@@ -234,19 +234,19 @@ OTHER: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("task", "network"), EVERY)
-def test_a_run_is_what_was_written_of_it(task: str, network: str) -> None:
+def test_a_run_is_rebuilt_from_its_dict(task: str, network: str) -> None:
     run = make_run(task, network, readout=(4, 5), seed=7)
     again = from_dict(run.as_dict())
     assert (again, hash(again), again.id) == (run, hash(run), run.id)
 
 
 @pytest.mark.parametrize("plain", [{}, {"task": 3}, {**BASE.as_dict(), "colour": 1}, {**BASE.as_dict(), "task": {}}])
-def test_what_is_no_run_is_refused(plain: dict[str, Any]) -> None:
+def test_a_dict_that_is_no_run_is_refused(plain: dict[str, Any]) -> None:
     with pytest.raises(RecordError, match="these are not the settings of a run"):
         from_dict(plain)
 
 
-def test_a_run_has_an_id_of_its_own() -> None:
+def test_different_runs_have_different_ids() -> None:
     assert OTHER.keys() == {field.name for field in fields(Run)}
     runs = [BASE, *(replace(BASE, **{name: value}) for name, value in OTHER.items())]
     networks = [SRNNNetwork(9), SRNNNetwork(num_layers=2), SRNNNetwork(mlp=()), SRNNNetwork(gate=False)]
@@ -302,7 +302,7 @@ def test_a_run_is_frozen() -> None:
             setattr(thing, fields(thing)[0].name, 3)
 
 
-def test_a_run_may_be_given_another_end_unless_its_rate_decays() -> None:
+def test_a_run_can_be_extended_unless_its_rate_decays() -> None:
     assert BASE.with_limits(steps=20, epochs=None) == replace(BASE, steps=20)
     epochs = make_run("pmnist", "srnn")
     assert (epochs.epochs, epochs.with_limits(steps=20).epochs, epochs.with_limits(steps=20).steps) == (60, None, 20)
@@ -332,7 +332,7 @@ TASK = "from srnn.lab.tasks import Task\nclass A(Task):\n    name = 'a'\n"
         (None, "cannot be read: No such file or directory"),
     ],
 )
-def test_a_file_that_is_no_task_is_refused_in_a_line_with_its_name(tmp_path: Path, source: str | None, said: str) -> None:
+def test_a_file_without_a_task_is_refused_by_name(tmp_path: Path, source: str | None, said: str) -> None:
     path = tmp_path / "mine.py"
     if source is not None:
         path.write_text(source)
@@ -341,7 +341,7 @@ def test_a_file_that_is_no_task_is_refused_in_a_line_with_its_name(tmp_path: Pat
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_is_known_by_path_and_content(tmp_path: Path) -> None:
+def test_the_id_of_a_file_depends_on_path_and_content(tmp_path: Path) -> None:
     source = (EXAMPLES / "parity.py").read_text()
     first, second = tmp_path / "first.py", tmp_path / "second"
     first.write_text(source)
@@ -383,7 +383,7 @@ def test_the_examples_learn(tmp_path: Path, task: Any, network: Any, steps: int,
 
 
 @pytest.mark.parametrize(("file", "method"), [("parity.py", "batch"), ("parity.py", "loss"), ("ewma.py", "layer")])
-def test_a_file_must_define_what_there_is_no_default_for(file: str, method: str, tmp_path: Path) -> None:
+def test_a_file_must_define_all_required_names(file: str, method: str, tmp_path: Path) -> None:
     path = tmp_path / file
     path.write_text((EXAMPLES / file).read_text().replace(f"def {method}(", f"def other_{method}("))
     with pytest.raises(SettingError, match=f"must define {method}"):

@@ -211,7 +211,7 @@ def test_a_step_with_a_reset_starts_from_zeros() -> None:
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
-def test_batch_first_only_says_where_the_batch_is(lengths: list[int] | None) -> None:
+def test_batch_first_only_moves_the_batch_axis(lengths: list[int] | None) -> None:
     rnn, other = stack(bidirectional=True), stack(bidirectional=True, batch_first=False)
     other.load_state_dict(rnn.state_dict())
     x, hx, ids, alphabet = numbers(N, T, C), numbers(4, N, H), torch.randint(0, V, (N, T)), numbers(V, C)
@@ -309,7 +309,7 @@ def test_nothing_comes_from_or_goes_to_steps_beyond_the_length(bidirectional: bo
 @pytest.mark.parametrize("rows", [0, 2])
 @pytest.mark.parametrize("steps", [0, T])
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
-def test_no_rows_and_no_steps_will_do(bidirectional: bool, steps: int, rows: int) -> None:
+def test_zero_rows_and_zero_steps_work(bidirectional: bool, steps: int, rows: int) -> None:
     rnn, D = stack(bidirectional=bidirectional), 2 if bidirectional else 1
     x, hx, alphabet = numbers(rows, steps, C), numbers(2 * D, rows, H), numbers(V, C)
     ids = torch.zeros(rows, steps, dtype=torch.uint8)

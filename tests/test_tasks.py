@@ -191,7 +191,7 @@ def test_every_sample_comes_once_in_an_epoch_and_epochs_differ(task: Task, size:
         assert epochs[0] != epochs[1] != epochs[2]
 
 
-def test_neighbouring_numbers_give_seeds_far_apart() -> None:
+def test_neighbouring_numbers_give_unrelated_seeds() -> None:
     seeds = [tasks_task.mix(seed, update) for seed in range(30) for update in range(30)]
     assert len(set(seeds)) == 900
     assert 30 < sum((a ^ b).bit_count() for a, b in pairwise(seeds)) / 899 < 33  # of 63 bits
@@ -215,7 +215,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "settings", "said"), BAD)
-def test_a_setting_that_cannot_be_is_refused(kind: Any, settings: dict[str, Any], said: str) -> None:
+def test_an_invalid_setting_is_refused(kind: Any, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingError, match=said):
         kind(**settings)
 
@@ -224,7 +224,7 @@ def test_a_setting_that_cannot_be_is_refused(kind: Any, settings: dict[str, Any]
 
 
 @pytest.mark.parametrize("T", [1, 2, 30])
-def test_copying_has_the_layout_that_is_drawn(T: int) -> None:
+def test_copy_has_the_layout_of_the_paper(T: int) -> None:
     batch = Copy(T).batch(0, 200, 1)
     for input, target in zip(batch.input.tolist(), batch.target.tolist(), strict=True):
         symbols = input[:10]
@@ -394,7 +394,7 @@ def test_the_lines_of_speech_equal_a_slow_computation(direction: str) -> None:
     assert Speech(direction, standardise=True).lines == lines  # of the frames, not of what the network is shown
 
 
-def test_batches_of_similar_length_waste_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_similar_length_have_little_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(LENGTHS, "train", 1000)
     task = Speech()
     batches = [task.batch(k, 20, 1) for k in range(50)]
@@ -406,9 +406,7 @@ def test_batches_of_similar_length_waste_little(monkeypatch: pytest.MonkeyPatch)
 
 @needs_real_data
 @pytest.mark.usefixtures("real")
-def test_real_speech_is_worse_guessed_by_repeating_than_by_a_linear_map(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_linear_map_predicts_real_speech_better_than_repetition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SRNN_CACHE", str(tmp_path))
     task = Speech(corpus="timit-sample")
     assert task.lines["linear"] < task.chance < 100
@@ -455,7 +453,7 @@ def test_the_score_of_text_is_in_bits() -> None:
         assert measure(torch.zeros(5, 16, 7), batch).item() == pytest.approx(math.log2(7))
 
 
-def test_a_file_may_be_named_in_the_place_of_the_data_set(tmp_path: Path) -> None:
+def test_a_file_can_replace_the_data_set(tmp_path: Path) -> None:
     path = tmp_path / "other.txt"
     path.write_text("01" * 200)
     task, usual = Text(str(path), length=4), Text(length=4)
