@@ -29,15 +29,12 @@ class Adding(Task):
     input_size = 2
     output_size = 1
     metric = "mse"
+    chance = 1 / 6
     recipes = {"paper": {"": PAPER}, "ours": {"srnn": PAPER | {"mlp": (32, 32), "optimizer": "adam", "lr": 3e-3}}}
 
     @property
     def usual_steps(self) -> int:
         return self.length
-
-    @property
-    def chance(self) -> float:
-        return 1 / 6
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
         T, half, draws, row = self.length, self.length // 2, generator(seed, update), torch.arange(batch_size)

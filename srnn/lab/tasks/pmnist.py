@@ -55,22 +55,13 @@ class Digits(Classification):
     """Base of the tasks on grey levels: the symbols, and batches of them."""
 
     output_size = 10
-
-    @property
-    def chance(self) -> float:
-        return 10.0
+    chance = 10.0
+    data_set = "mnist"
+    data_digest = mnist.DIGEST
 
     @property
     def splits(self) -> tuple[str, ...]:
         return tuple(self._splits)
-
-    @property
-    def data_set(self) -> str:
-        return "mnist"
-
-    @property
-    def data_digest(self) -> str:
-        return mnist.DIGEST
 
     @cached_property
     def alphabet(self) -> Tensor:

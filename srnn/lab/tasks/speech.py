@@ -40,6 +40,7 @@ class Speech(Task):
 
     name = "speech"
     input_size = output_size = speech.BINS
+    usual_steps = 217
     every_step = True
     metric = "mse"
     selects = "val"
@@ -62,10 +63,6 @@ class Speech(Task):
     @cached_property
     def data_digest(self) -> str:
         return speech.fingerprint(data.find(self.corpus))
-
-    @property
-    def usual_steps(self) -> int:
-        return 217
 
     @cached_property
     def chance(self) -> float:

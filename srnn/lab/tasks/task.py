@@ -6,7 +6,7 @@ resume anywhere, and any part of the data can be generated anywhere.
 N sequences, T steps, C inputs, V symbols, O outputs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,8 +34,14 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Returns the batch on another device."""
-        lengths = None if self.lengths is None else self.lengths.to(device)
-        return Batch(self.input.to(device), self.target.to(device), lengths)
+        return self._each(lambda tensor: tensor.to(device))
+
+    def rows(self, which: slice) -> "Batch":
+        """Returns some of the sequences."""
+        return self._each(lambda tensor: tensor[which])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        return Batch(change(self.input), change(self.target), None if self.lengths is None else change(self.lengths))
 
 
 @dataclass(frozen=True)

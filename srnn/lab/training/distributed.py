@@ -64,10 +64,9 @@ class TorchTeam(Team):
         self.here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
     def part(self, batch: Batch) -> tuple[Batch, bool]:
-        rows = slice(self.rank, None, self.size)  # not a block: rows of speech are sorted by length
-        here = self.rank < len(batch.input)
-        rows = rows if here else slice(0, 1)
-        return Batch(batch.input[rows], batch.target[rows], None if batch.lengths is None else batch.lengths[rows]), here
+        if self.rank >= len(batch.input):
+            return batch.rows(slice(1)), False
+        return batch.rows(slice(self.rank, None, self.size)), True  # not a block: rows of speech are sorted by length
 
     def wrap(self, model: nn.Module) -> nn.Module:
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):

@@ -14,6 +14,7 @@ from srnn.lab.records import store
 from srnn.lab.records.record import Record
 from srnn.lab.tasks.task import Batch
 from srnn.lab.training.loop import Training, Watcher
+from srnn.lab.training.recipes import shown_recipe
 from srnn.lab.training.run import LIMITS, Run
 
 SHOWN = 100  # updates whose mean loss is shown
@@ -29,7 +30,7 @@ def describe(run: Mapping[str, Any]) -> str:
     for thing in (run["task"], run["network"]):
         settings = [f"{name} {plain(value)}" for name, value in thing.items() if name not in ("name", "path", "sha256")]
         parts.append(f"{thing['name']} ({', '.join(settings)})" if settings else thing["name"])
-    return f"{' with '.join(parts)}, seed {run['seed']}, recipe {run['recipe']}"
+    return f"{' with '.join(parts)}, seed {run['seed']}, recipe {shown_recipe(run['recipe'])}"
 
 
 def number(value: float) -> str:
@@ -232,8 +233,7 @@ def _some_sequences(training: Training) -> Batch:
     """Return the first sequences of the last batch, as many as fit into little memory with their states."""
     run, step = training.run, training.position.step
     batch = training.task.batch(step - 1, run.batch_size, run.seed).to(training.device)
-    rows = slice(max(1, EXAMINED // (batch.input.shape[1] * run.network.hidden_size)))
-    return Batch(batch.input[rows], batch.target[rows], None if batch.lengths is None else batch.lengths[rows])
+    return batch.rows(slice(max(1, EXAMINED // (batch.input.shape[1] * run.network.hidden_size))))
 
 
 def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list[Watcher]:

@@ -62,6 +62,11 @@ def stored_recipe(name: str) -> str:
     return names[name]
 
 
+def shown_recipe(stored: str) -> str:
+    """Returns the name that people read for the name in a record, which may come from anywhere."""
+    return SHOWN.get(stored, stored)
+
+
 def setting_rules(task: str, network: str) -> dict[str, Rule]:
     """Returns the rules of all settings that `make_run` takes for a task and a network, by name."""
     return {**rules(Run), **rules(network_kind(network)), **rules(task_kind(task))}
