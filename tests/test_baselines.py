@@ -925,23 +925,21 @@ def test_an_invalid_setting_is_one_line(name: str, settings: dict[str, Any], mes
 def test_wrong_tensors_are_named() -> None:
     layer = URNN(C, 8, batch_first=True)
     x = torch.randn(2, 5, 3)
-    with pytest.raises(
-        DtypeError, match=r"hx must be torch\.complex64 to go with input of torch\.float32; got torch\.complex128"
-    ):
+    with pytest.raises(DtypeError, match=r"hx must be torch\.complex64, like the weights; got torch\.complex128"):
         layer(x, torch.zeros(1, 2, 8, dtype=torch.complex128))
-    with pytest.raises(DeviceError, match="hx must be on cpu, as input is; got meta"):
+    with pytest.raises(DeviceError, match="hx is on meta and the weights are on cpu"):
         layer(x, torch.zeros(1, 2, 8, dtype=torch.complex64, device="meta"))
     with pytest.raises(DtypeError, match=r"this network takes float32 or float64; got torch\.bfloat16"):
         MinGRUNetwork(8).layer(C, 5).bfloat16()(x.bfloat16())
-    with pytest.raises(ShapeError, match=r"input must be \[batch, time, 3\], or \[time, 3\] for one sequence; got \(2, 5, 4\)"):
+    with pytest.raises(ShapeError, match=r"input must be input_size = 3 wide; got shape \(2, 5, 4\)"):
         layer(torch.randn(2, 5, 4))
-    with pytest.raises(ShapeError, match=r"hx must be \(1, 2, 8\) to go with input of shape \(2, 5, 3\); got \(2, 8\)"):
+    with pytest.raises(ShapeError, match=r"hx must be \[layers, batch, hidden\] = \(1, 2, 8\) to go with .*; got \(2, 8\)"):
         layer(torch.randn(2, 5, 3), torch.zeros(2, 8, dtype=torch.complex64))
-    with pytest.raises(DtypeError, match=r"hx must be torch\.complex64 to go with input of torch\.float32; got torch\.float32"):
+    with pytest.raises(DtypeError, match=r"hx must be torch\.complex64, like the weights; got torch\.float32"):
         layer(torch.randn(2, 5, 3), torch.zeros(1, 2, 8))
-    with pytest.raises(DtypeError, match=r"input must be torch\.float32, as the parameters are; got torch\.float64"):
+    with pytest.raises(DtypeError, match=r"input must be torch\.float32, like the weights; got torch\.float64"):
         layer(torch.randn(2, 5, 3, dtype=torch.float64))
-    with pytest.raises(ShapeError, match=r"hx must be \(1, 2, 8\) and \(1, 2, 256\)"):
+    with pytest.raises(ShapeError, match=r"hx must be 2 tensors, \(8, 256\) wide; got 1"):
         NRU(C, 8, batch_first=True)(torch.randn(2, 5, 3), torch.zeros(1, 2, 8))
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from srnn.errors import DeviceError, DtypeError, ShapeError
+from srnn import checks
+from srnn.errors import DtypeError, ShapeError
 
 State = Any  # a tensor [layers, N, H], or a tuple of such
 
@@ -34,32 +35,20 @@ class Recurrent(nn.Module):
         raise NotImplementedError
 
     def forward(self, input: Tensor, hx: State | None = None) -> tuple[Tensor, State]:
-        if input.dim() not in (2, 3) or input.shape[-1] != self.input_size:
-            order = "batch, time" if self.batch_first else "time, batch"
-            raise ShapeError(
-                f"input must be [{order}, {self.input_size}], or [time, {self.input_size}] for one sequence; "
-                f"got {tuple(input.shape)}"
-            )
-        if input.dtype != (dtype := next(self.parameters()).dtype):
-            raise DtypeError(f"input must be {dtype}, as the parameters are; got {input.dtype}")
-        if dtype not in (torch.float32, torch.float64):
-            raise DtypeError(f"this network takes float32 or float64; got {dtype}")
-        alone = input.dim() == 2
-        x = input[None] if alone else input if self.batch_first else input.transpose(0, 1)
+        weight = next(self.parameters())
+        batched = ("batch", "time") if self.batch_first else ("time", "batch")
+        x, _, batch = checks.input("input", input, None, self.input_size, weight, batched, ("time",))
+        if x.dtype not in (torch.float32, torch.float64):
+            raise DtypeError(f"this network takes float32 or float64; got {x.dtype}")
+        alone = not batch
+        x = x[None] if alone else x if self.batch_first else x.transpose(0, 1)
         if hx is not None:
             parts = hx if isinstance(hx, tuple) else (hx,)
-            expected = [(self.num_layers, *(() if alone else (len(x),)), size) for size in self.state_sizes]
-            if [tuple(part.shape) for part in parts] != expected:
-                got = [tuple(part.shape) for part in parts]
-                raise ShapeError(
-                    f"hx must be {_joined(expected)} to go with input of shape {tuple(input.shape)}; got {_joined(got)}"
-                )
-            wanted = dtype.to_complex() if self.state_is_complex else dtype
-            for part in parts:
-                if part.dtype != wanted:
-                    raise DtypeError(f"hx must be {wanted} to go with input of {dtype}; got {part.dtype}")
-                if part.device != input.device:
-                    raise DeviceError(f"hx must be on {input.device}, as input is; got {part.device}")
+            if len(parts) != len(self.state_sizes):
+                raise ShapeError(f"hx must be {len(self.state_sizes)} tensors, {self.state_sizes} wide; got {len(parts)}")
+            like = weight.new_empty(0, dtype=weight.dtype.to_complex()) if self.state_is_complex else weight
+            for part, size in zip(parts, self.state_sizes, strict=True):
+                checks.state("hx", part, {"layers": self.num_layers, **batch, "hidden": size}, input, like)
             hx = _each(lambda part: part.unsqueeze(1), hx) if alone else hx
         output, h_n = self.scan(x, hx)
         if alone:
@@ -72,10 +61,6 @@ class Recurrent(nn.Module):
 
 def _each(change: Any, state: State) -> State:
     return tuple(change(part) for part in state) if isinstance(state, tuple) else change(state)
-
-
-def _joined(shapes: list[tuple[int, ...]]) -> str:
-    return " and ".join(map(str, shapes))
 
 
 def glorot(*shape: int) -> nn.Parameter:
