@@ -213,7 +213,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoi
     assert sum(record.curve["step"][-1:]) == record.updates
     json.dumps(record.to_json(), allow_nan=False)
     kept = "the last checkpoint before it is kept" if checkpoint_every == 0 else "there was no checkpoint yet"
-    assert lab.summary(record, tmp_path) == f"diverged after update {record['updates']}: a loss that is not finite; {kept}"
+    assert lab.summary(record, tmp_path) == f"diverged after update {record.updates}: a loss that is not finite; {kept}"
     if checkpoint_every == 0:
         place = RunFolder(tmp_path)
         training = Training(run, place, 1000.0, (), content=place.checkpoint.read_bytes())

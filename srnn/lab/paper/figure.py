@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from srnn.lab.paper.evidence import CLOCKS, Evidence, Result, mean
+from srnn.lab.paper.evidence import Evidence, Result, mean
 from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line
 
 # Colour and dashes by network and form of SRNN. Dashes distinguish them without colour; the colours are
@@ -156,10 +156,10 @@ def over_both(
         drawn = []
         for panel, traces in panels:
             curves = [
-                Curve(label, *_columns(each, over), style, "o" if len(each.curve) < 3 else "", thin=k > 0)
+                Curve(label, *_columns(each, over), style, "o" if len(each.smooth) < 3 else "", thin=k > 0)
                 for label, style, results in traces
                 for k, each in enumerate(results)
-                if results[0].curve and each.curve
+                if results[0].smooth and each.smooth
             ]
             log = panel.log if over == "seconds" or stretch else panel.log.replace("x", "")
             drawn += [replace(panel, x=AXES[over], lines=curves, log=log, note=_note(traces))] if curves else []
@@ -170,14 +170,14 @@ def over_both(
 def _note(traces: Sequence[Trace]) -> str:
     """Returns the note of a panel in which a time limit stopped every run of a baseline."""
     theirs = [each for _, _, results in traces for each in results if each.run["network"]["name"] != "srnn"]
-    return "clock stopped all baselines" if theirs and all(each.record["ended_by"] in CLOCKS for each in theirs) else ""
+    return "clock stopped all baselines" if theirs and all(each.is_stopped for each in theirs) else ""
 
 
 def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
     updates = max(1, result.updates)
     per_update = {"updates": 1.0, "examples": result.examples / updates, "epochs": (result.epochs or 0) / updates}
-    x = [seconds if over == "seconds" else step * per_update[over] for step, seconds, _ in result.curve]
-    return x, [value for _, _, value in result.curve]
+    x = [seconds if over == "seconds" else step * per_update[over] for step, seconds, _ in result.smooth]
+    return x, [value for _, _, value in result.smooth]
 
 
 def is_drawn(line: Line) -> bool:

@@ -101,6 +101,14 @@ class Point:
     x: Any
     run: Run
 
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    @property
+    def key(self) -> Key:
+        return self.line, self.x
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -129,6 +137,10 @@ class Measurement:
         """A name that depends on what is measured, and not on the line where it is shown."""
         said = [self.kind, sorted(self.settings.items()), self.run.id if self.run else None, self.trained]
         return f"{self.exhibit}-{self.kind}-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]}"
+
+    @property
+    def key(self) -> Key:
+        return self.line, self.x
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON."""
@@ -184,10 +196,13 @@ class Exhibit:
         """Returns the figures for which something was recorded."""
         return [figure for figure in self.draw(self, evidence) if figure.panels]
 
+    def parts(self, plan: "Plan") -> list[Point | Measurement]:
+        """Returns all points and measurements."""
+        return [*self.points(plan), *self.measurements(plan)]
+
     def data_sets(self, plan: "Plan") -> list[str | None]:
         """Returns the data set that each part needs, None where data are generated."""
-        parts: list[Point | Measurement] = [*self.points(plan), *self.measurements(plan)]
-        return [part.run.task.data_set if part.run else None for part in parts]
+        return [part.run.task.data_set if part.run else None for part in self.parts(plan)]
 
 
 EXHIBITS: dict[str, Exhibit] = {}  # by id; exhibits/__init__.py fills it, on the first import of anything in srnn.lab.paper

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from srnn.lab.paper.evidence import CLOCKS, CUT, Evidence, Result, mean
+from srnn.lab.paper.evidence import CUT, Evidence, Result, mean
 from srnn.lab.paper.plan import TASKS, Exhibit, Key, Line
 from srnn.lab.training.progress import number
 
@@ -117,7 +117,7 @@ def _fewer(results: Sequence[Result], srnn: Sequence[Result]) -> str:
 
 def by_then(srnn: Sequence[Result], baselines: Sequence[Result]) -> str:
     """Returns the best of SRNN within the time of the baselines that the clock stopped, if SRNN trained for longer."""
-    stopped = [each.time for each in baselines if each.record["ended_by"] in CLOCKS]
+    stopped = [each.time for each in baselines if each.is_stopped]
     is_longer = srnn and stopped and max(stopped) < srnn[0].cpu_seconds
     best = srnn[0].best(seconds=max(stopped)) if is_longer else None
     return "" if best is None else number(best)
@@ -137,7 +137,7 @@ def cell(results: Sequence[Result], planned: int) -> str:
     if value is None:
         return end or "no value"
     values = [each.value or 0.0 for each in results]
-    if not results[0].has_split:  # losses of seeds that learned and seeds that did not are far apart: no run is near their mean
+    if results[0].reports is None:  # losses of seeds that learned and of others are far apart: no run is near their mean
         value = median(values)
     seeds = f"{len(values)} of {planned} seeds" if len(values) < planned else f"{len(values)} seeds"
     about = [f"{number(min(values))} to {number(max(values))}"] if len(values) > 1 else []
@@ -183,4 +183,4 @@ def notes(
 def measured(evidence: Evidence, exhibit: str, line: Line, x: Any) -> Any:
     """Returns what was measured at a point, or None."""
     record = evidence.measured[exhibit].get((line, x))
-    return None if record is None else record["found"]
+    return None if record is None else record.found

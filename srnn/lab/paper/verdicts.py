@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from srnn.lab.paper import evidence as comparing
-from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, mean, star
+from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, SOLVED, UNCLEAR, WORSE, Evidence, Missing, Result, mean, star
 from srnn.lab.paper.plan import EXHIBITS, Line
 from srnn.lab.paper.table import Table
 from srnn.lab.training.progress import number
@@ -21,7 +21,6 @@ AT_EQUAL_TIME, NOT_TESTED = "holds at equal time, not tested at equal examples",
 VERDICTS = (HOLDS, AT_EQUAL_TIME, IN_PART, FAILS, NOT_TESTED)
 
 
-SOLVED = 10  # copy and adding are solved when the loss is below the chance level divided by this; see Result.is_solved
 SRNN = Line()
 BUSY = 0.3  # cores that other programs may keep busy while time is measured
 
@@ -193,11 +192,6 @@ def combine(parts: Iterable[bool | Part], conditions: Iterable[bool | Part] = ()
     if False in found:
         return IN_PART if found & {True, Part.TIME} else FAILS
     return AT_EQUAL_TIME if found and Part.UNKNOWN not in found else NOT_TESTED
-
-
-def solved_at(result: Result) -> float:
-    """Returns the loss below which the task of a run counts as solved."""
-    return result.chance / SOLVED
 
 
 @dataclass(frozen=True, order=True)

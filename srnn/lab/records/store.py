@@ -215,17 +215,6 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     return found, faults
 
 
-def read_folder(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the same for all files of records in a folder, as plain values; `record.read` returns typed records."""
-    found: list[dict[str, Any]] = []
-    faults: list[str] = []
-    for path in sorted(folder.glob("*.jsonl")):
-        good, bad = read_lines(path)
-        found += good
-        faults += bad
-    return found, faults
-
-
 def read_all(path: Path) -> list[dict[str, Any]]:
     """Return the records of a file that has one per line; raise a RecordError if a line cannot be used."""
     found, faults = read_lines(path)

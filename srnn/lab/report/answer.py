@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from srnn.lab.paper.evidence import CLOCKS, Evidence, Result
+from srnn.lab.paper.evidence import Evidence, Result
 from srnn.lab.paper.figure import Curve, Figure, Panel
 from srnn.lab.paper.verdicts import VERDICTS, Verdict
 
@@ -62,7 +62,7 @@ def _copied(evidence: Evidence) -> Iterator[str]:
     ours = [each for each in found if _network(each) == "srnn"]
     theirs = [each for each in found if _network(each) != "srnn"]
     if ours and theirs:
-        seconds = [at for each in ours if (at := each.reached(each.chance / 10)) is not None]
+        seconds = [at for each in ours if (at := each.reached(each.solved_at)) is not None]
         solved = sorted({_network(each) for each in theirs if each.is_solved})
         count = len({_network(each) for each in theirs})
         others = f"of {count} baselines {', '.join(solved)} can" if solved else f"none of {count} baselines can"
@@ -90,7 +90,7 @@ def _mean(results: Sequence[Result]) -> float:
 
 
 def _timed(evidence: Evidence) -> Iterator[str]:
-    found = [each["found"]["times_srnn"] for each in evidence.measured["runtime"].values()]
+    found = [each.found["times_srnn"] for each in evidence.measured["runtime"].values()]
     times = {network: [each[network] for each in found if network in each] for network in ("gru", "rnn")}
     if all(times.values()):
         gru, rnn = (f"{min(each):.1f} to {max(each):.1f} times" for each in times.values())
@@ -100,7 +100,7 @@ def _timed(evidence: Evidence) -> Iterator[str]:
 def _stopped(evidence: Evidence) -> Iterator[str]:
     found = {each.id: each for groups in evidence.results.values() for group in groups.values() for each in group}
     theirs = [each for each in found.values() if _network(each) != "srnn"]
-    stopped = sum(each.record["ended_by"] in CLOCKS for each in theirs)
+    stopped = sum(each.is_stopped for each in theirs)
     if stopped:
         yield (
             f"Baselines are slow on a CPU: a time limit stopped {stopped} of their {len(theirs)} runs early, so most "
@@ -123,11 +123,11 @@ def lead(evidence: Evidence) -> Figure | None:
     lines, told = [], []
     for network, label in (("srnn", "SRNN"), ("gru", "nn.GRU")):
         found = runs(evidence, "psmnist", "pmnist", network=network, recipe="paper")
-        drawn = [each for each in found if len(each.curve) > 2] or [each for each in found if each.curve]
+        drawn = [each for each in found if len(each.smooth) > 2] or [each for each in found if each.smooth]
         if not drawn:
             return None
         for k, each in enumerate(drawn):
-            _, seconds, values = zip(*each.curve, strict=True)
+            _, seconds, values = zip(*each.smooth, strict=True)
             lines.append(Curve(label, seconds, values, network, thin=k > 0))
         times, first = fmean(each.cpu_seconds for each in drawn) / 60, drawn[0]
         told.append(

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from srnn.lab.paper.evidence import Evidence
+from srnn.lab.paper.evidence import SOLVED, Evidence
 from srnn.lab.paper.figure import Figure, memory_figures
 from srnn.lab.paper.plan import SEEDS, Exhibit, Line, Plan, Point
 from srnn.lab.paper.table import exhibit_table
-from srnn.lab.paper.verdicts import SOLVED, Judgement, Parts, claim, combine, middle, solved_at, srnn_at, took
+from srnn.lab.paper.verdicts import Judgement, Parts, claim, combine, middle, srnn_at, took
 
 LENGTHS = (100, 200, 400, 750, 1000, 1500)
 TUNED = LENGTHS[:3]  # where the paper's settings do not succeed with every seed
@@ -40,7 +40,7 @@ def quick_at_adding(evidence: Evidence) -> Judgement:
     for T in LENGTHS:
         results = {name: evidence.at("adding", Line(name), T) for name in ("nru", "gru", "lstm")}
         results["srnn"] = srnn_at(evidence, "adding", T)
-        level = solved_at(results["srnn"][0])
+        level = results["srnn"][0].solved_at
         needed = {name: took(middle(each, level), level) for name, each in results.items()}
         parts += [needed["nru"].less_than(needed[name]) for name in ("gru", "srnn", "lstm")]
         parts += [needed[name].less_than(needed["lstm"]) for name in ("gru", "srnn")]

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from srnn.lab.paper.evidence import Evidence, Missing, Result, compare, star
+from srnn.lab.paper.evidence import SOLVED, Evidence, Missing, Result, compare, star
 from srnn.lab.paper.exhibits import adding, randomlabels, timit
 from srnn.lab.paper.figure import Figure, memory_figures
 from srnn.lab.paper.plan import BASELINES, SEEDS, Exhibit, Key, Line, Plan, Point
 from srnn.lab.paper.table import exhibit_table
 from srnn.lab.paper.verdicts import (
     OUTCOMES,
-    SOLVED,
     Judgement,
     Part,
     Parts,
@@ -20,7 +19,6 @@ from srnn.lab.paper.verdicts import (
     finding,
     middle,
     show_mean,
-    solved_at,
     srnn_at,
     took,
 )
@@ -67,7 +65,7 @@ def no_clipping(evidence: Evidence) -> Judgement:
     if any(each.run.get("clip") is not None or each.run.get("clip_value") is not None for each in found):
         raise Missing("a run of SRNN with clipping is recorded in place of one without")
     diverged = sum(each.diverged for each in found)
-    memory = [each for each in found if not each.has_split]
+    memory = [each for each in found if each.reports is None]
     solved = f"{sum(each.is_solved for each in memory)} of {len(memory)} solved copy or adding"
     parts = [diverged < DIVERGED * len(found), not diverged]
     return combine(parts), f"{diverged} of {len(found)} runs diverged, all without clipping; {solved}"
@@ -89,14 +87,14 @@ def only_srnn_copies(evidence: Evidence) -> Judgement:
     for T in delays:
         seeds = srnn_at(evidence, "copy", T, seeds=3)
         baselines = {name: evidence.at("copy", Line(name), T) for name in BASELINES}
-        ours = middle(seeds, solved_at(seeds[0]))
-        needed = ours.reached(solved_at(ours))
+        ours = middle(seeds, seeds[0].solved_at)
+        needed = ours.reached(ours.solved_at)
         solved.append(sum(each.is_solved for each in seeds))
         if needed is None:
             parts.append(False)
             continue
         for name, each in [(name, each) for name, group in baselines.items() for each in group]:
-            theirs = took(each, solved_at(each))
+            theirs = took(each, each.solved_at)
             if theirs.is_exact or theirs.count >= TIMES * needed[0]:
                 parts.append(theirs.count >= TIMES * needed[0])
             else:
@@ -106,7 +104,7 @@ def only_srnn_copies(evidence: Evidence) -> Judgement:
         forms = (("original", ""), ("paper", ONE_HOT), ("paper", EMBEDDING))
         for line in (Line(name, *form) for name in BASELINES for form in forms):
             for each in evidence.results["copy"].get((line, T), ()):
-                also, batch = each.reached(solved_at(each)), each.run["batch_size"]
+                also, batch = each.reached(each.solved_at), each.run["batch_size"]
                 is_another = each.id != baselines[line.network][0].id  # an original recipe may equal the paper's
                 if is_another and also and also[0] * batch < TIMES * needed[0] * ours.run["batch_size"]:
                     parts.append(False)
@@ -135,7 +133,7 @@ def rises_again(evidence: Evidence) -> Judgement:
 def _rise(result: Result) -> float:
     """Returns the highest loss that is more than `RISE` times an earlier one, as a share of the chance level."""
     lowest, highest = float("inf"), 0.0
-    for _, _, value in result.smoothed(fmean):
+    for _, _, value in result.points(fmean):
         highest = max(highest, value if value > RISE * lowest else 0.0)
         lowest = min(lowest, value)
     return highest / result.chance
@@ -187,7 +185,7 @@ def embedding_helps(evidence: Evidence) -> Judgement:
     for name in ("srnn", *BASELINES):
         for T in COMPARED:
             without = evidence.at("copy", Line(name, variant=ONE_HOT), T)[0]
-            level = solved_at(without)
+            level = without.solved_at
             if name == "srnn":
                 with_it = middle(srnn_at(evidence, "copy", T), level)
             else:

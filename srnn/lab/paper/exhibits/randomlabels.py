@@ -126,7 +126,7 @@ def fewer_epochs(evidence: Evidence) -> Judgement:
 def _epochs(result: Result) -> Took:
     """Returns the epochs that a run took to reach `LEVEL`."""
     updates = took(result, LEVEL)
-    return replace(updates, count=updates.count * result.epochs / max(1, result.updates))
+    return replace(updates, count=updates.count * (result.epochs or 0) / max(1, result.updates))
 
 
 @finding("The crop of random labels is ignored")

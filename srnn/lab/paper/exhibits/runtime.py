@@ -33,7 +33,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     """Yields the time of a training step over that of SRNN, the time of an epoch, and parameters."""
     found: dict[str, dict[str, Any]] = {task: {} for task in TIMED}
     for (_, task), record in evidence.measured["runtime"].items():
-        for part, numbers in record["found"].items():
+        for part, numbers in record.found.items():
             if isinstance(numbers, dict):
                 found[task][part] = found[task].get(part, {}) | numbers
     names = list(dict.fromkeys(name for each in found.values() for name in each.get("times_srnn", {})))

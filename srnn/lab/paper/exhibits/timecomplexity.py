@@ -46,7 +46,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     panels = []
     for over, axis in AXES.items():
         shown = [
-            Curve(line.label, record["found"]["sizes"], record["found"]["milliseconds"], line.network, dots=".")
+            Curve(line.label, record.found["sizes"], record.found["milliseconds"], line.network, dots=".")
             for (line, x), record in evidence.measured["timecomplexity"].items()
             if x == over
         ]

@@ -79,7 +79,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             if ours:
                 cut = any(not each.is_whole for x, _ in ours for each in found[line, x])
                 shown.append(Curve(f"{network}{CUT if cut else ''}", *unzip(ours), network, dots="o"))
-                guides = list(found[line, ours[0][0]][0].record["lines"].items())
+                guides = list((found[line, ours[0][0]][0].lines or {}).items())
             paper = sorted((x, value) for (other, x), value in exhibit.published.items() if other == line)
             if paper and ours:
                 shown.append(Curve(f"{network}, paper", *unzip(paper), network, dashed=True))
@@ -150,7 +150,7 @@ def exchanged(evidence: Evidence) -> str:
     both: `echo` compares with the table, `predict` is the task as the paper describes it.
     """
     echo, predict = (evidence.at("timit", SpeechLine(direction=way), 256) for way in DIRECTIONS)
-    levels = predict[0].record["lines"]
+    levels = predict[0].lines or {}
     return (
         f"SRNN with 256 units: {EXHIBIT.published[SpeechLine(), 256]} in print; here, on another corpus, {show_mean(echo)} on "
         f"the echo and {show_mean(predict)} on prediction, where repeating the last frame scores {number(levels['repeat'])} "
@@ -164,7 +164,7 @@ def predicted(evidence: Evidence) -> str:
     frame, fitted by least squares.
     """
     results = [evidence.at("timit", SpeechLine(direction="predict"), H) for H in SIZES]
-    linear = results[0][0].record["lines"]["linear"]
+    linear = (results[0][0].lines or {})["linear"]
     better = sum((mean(each) or float("inf")) < linear for each in results)
     return (
         f"SRNN with {', '.join(map(str, SIZES))} units: {', '.join(map(show_mean, results))} dB²; an affine map of the last "
