@@ -119,17 +119,18 @@ class Evidence:
         found = {record.id: record for record in records}
         results: dict[str, dict[Key, list[Result]]] = {name: {} for name in EXHIBITS}
         measured: dict[str, dict[Key, Measured]] = {name: {} for name in EXHIBITS}
-        planned: dict[str, dict[Key, int]] = {}
+        planned: dict[str, dict[Key, int]] = {name: {} for name in EXHIBITS}
         for name, exhibit in EXHIBITS.items():
             parts = exhibit.parts(plan) if points is None else [*points.get(name, ())]
             asked = exhibit.parts(replace(plan, all_networks=False)) if points is None else parts
-            planned[name] = dict.fromkeys((part.key for part in parts), 0) | Counter(part.key for part in asked)
+            counts = Counter((part.line, part.x) for part in asked)
             for part in parts:
-                record = found.get(part.id)
+                key, record = (part.line, part.x), found.get(part.id)
+                planned[name][key] = counts[key]
                 if isinstance(record, Record):
-                    results[name].setdefault(part.key, []).append(Result.of(record))
+                    results[name].setdefault(key, []).append(Result.of(record))
                 elif isinstance(record, Measured):
-                    measured[name][part.key] = record
+                    measured[name][key] = record
         return cls(results, measured, planned)
 
     @classmethod

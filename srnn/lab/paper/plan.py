@@ -105,10 +105,6 @@ class Point:
     def id(self) -> str:
         return self.run.id
 
-    @property
-    def key(self) -> Key:
-        return self.line, self.x
-
 
 @dataclass(frozen=True)
 class Measurement:
@@ -137,10 +133,6 @@ class Measurement:
         """A name that depends on what is measured, and not on the line where it is shown."""
         said = [self.kind, sorted(self.settings.items()), self.run.id if self.run else None, self.trained]
         return f"{self.exhibit}-{self.kind}-{hashlib.sha256(json.dumps(said).encode()).hexdigest()[:8]}"
-
-    @property
-    def key(self) -> Key:
-        return self.line, self.x
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain values, for JSON."""

@@ -5,10 +5,11 @@ into parts, one for each place and baseline. A part is true, false, true at equa
 baseline that might still have got there. `combine` makes a verdict of them, and ABOUT says how.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from srnn.lab.paper import evidence as comparing
 from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, SOLVED, UNCLEAR, WORSE, Evidence, Missing, Result, mean, star
@@ -59,9 +60,18 @@ class Part(Enum):
 
 Parts = list[bool | Part]
 OUTCOMES: dict[str, bool | Part] = {BETTER: True, IN_TIME: Part.TIME, SAME: False, WORSE: False, UNCLEAR: Part.UNKNOWN}
-Judgement = tuple[str, str]  # a verdict, and the numbers behind it
-Judge = Callable[[Evidence], Judgement]
 Look = Callable[[Evidence], str]
+
+
+class Judgement(NamedTuple):
+    """A verdict, the numbers behind it, and the one number that the list of verdicts shows."""
+
+    verdict: str
+    found: str
+    key: str
+
+
+Judge = Callable[[Evidence], Judgement]
 
 
 class Diverged(Exception):
@@ -90,10 +100,9 @@ class Claim:
         """Returns the verdict and what was measured. Missing runs and diverged runs of SRNN decide it too."""
         try:
             return self.judge(evidence)
-        except Diverged as lost:
-            return FAILS, str(lost)
-        except Missing as missing:
-            return NOT_TESTED, str(missing)
+        except (Diverged, Missing) as why:
+            verdict = FAILS if isinstance(why, Diverged) else NOT_TESTED
+            return Judgement(verdict, str(why), re.split("[;:,]", str(why))[0])
 
 
 @dataclass(frozen=True)
@@ -104,13 +113,15 @@ class Verdict:
         claim: The claim.
         verdict: One of `VERDICTS`.
         found: What was measured.
+        key: The one number of it that the list of verdicts shows.
         printed: The verdict on the paper's own numbers, or None if the rule cannot be applied to them.
     """
 
     claim: Claim
     verdict: str
     found: str
-    printed: str | None = None
+    key: str
+    printed: str | None
 
 
 @dataclass(frozen=True)
@@ -126,11 +137,16 @@ CLAIMS: dict[int, Claim] = {}
 FINDINGS: dict[str, list[tuple[str, str, Look]]] = {}  # by exhibit: title, text, and numbers
 
 
-def claim(number: int, says: str, *, rule: str) -> Callable[[Judge], Judge]:
-    """Registers a function as the judge of a claim, which belongs to the exhibit whose file the function is in."""
+def claim(number: int, says: str) -> Callable[[Judge], Judge]:
+    """Registers a function as the judge of a claim, which belongs to the exhibit whose file the function is in.
+
+    The docstring of the function, "Holds when ...", is the rule. Names in braces are constants of its file or of this one.
+    """
 
     def register(judge: Judge) -> Judge:
         assert number not in CLAIMS, f"there are two claims {number}"
+        text = " ".join((judge.__doc__ or "").split()).removeprefix("Holds when ").removesuffix(".")
+        rule = text.format_map({**globals(), **judge.__globals__})
         CLAIMS[number] = Claim(number, says, _exhibit_of(judge), rule, judge)
         return judge
 
@@ -155,7 +171,7 @@ def verdicts(evidence: Evidence) -> list[Verdict]:
     """Returns one verdict for every claim, by number."""
     printed, found = Evidence.printed(), []
     for _, each in sorted(CLAIMS.items()):
-        of_the_paper = each.judged(printed)[0]
+        of_the_paper = each.judged(printed).verdict
         found.append(Verdict(each, *each.judged(evidence), None if of_the_paper == NOT_TESTED else of_the_paper))
     return found
 

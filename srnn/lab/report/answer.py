@@ -3,7 +3,6 @@
 All numbers are computed from verdicts and records. A sentence is left out when its records are missing.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -140,42 +139,3 @@ def lead(evidence: Evidence) -> Figure | None:
     caption = f"Permuted MNIST, 784 steps. {'. '.join(told)}. Thin lines are further seeds ({seeds} in all)."
     alt = "Validation accuracy on permuted MNIST over CPU seconds, for SRNN and nn.GRU."
     return Figure("lead", caption, alt, [panel])
-
-
-# One number for each claim, found in the text of its verdict: a pattern, and how its groups are shown.
-KEY_NUMBERS: dict[int, tuple[str, str]] = {
-    1: (r"(\d+ of \d+) runs diverged", "{} runs diverged"),
-    2: (r"srnn untrained \S+(?: \([^)]*\))?, ([\d.e-]+)", "{} of the gradient is left at T = 1000, untrained"),
-    3: (r"estimate (\S+) and.*?adding untrained (\S+) and", "{1} of units, not {0}, after 10 steps"),
-    4: (r"srnn (\S+ ± [\d.]+)", "exponent {}"),
-    5: (r"(\d+ of \d+) seeds", "{} seeds at the longest delay"),
-    6: (r"of (\d+) runs.* in (\d+)$", "{1} of {0} runs"),
-    7: (r"gru 100: (\S+),", "{} of chance level: GRU at T = 100"),
-    8: (r"srnn at 200 (\d+) \((\d+)\)", "{} updates, not {}: SRNN at T = 200"),
-    9: (r"T 100: nru (\d+)", "{} updates: NRU at T = 100"),
-    10: (r"copy T 500 (\S+?);", "loss {} on copy at T = 500"),
-    11: (r"accuracy ([\d.]+) after", "{} % accuracy"),
-    12: (r"SRNN ([\d.]+)", "{} % accuracy"),
-    13: (r"([-\d.]+) points on pMNIST, ([-\d.]+)", "{1} points, {0} on pMNIST"),
-    14: (r"from ([\d.]+) to ([\d.]+)", "{} to {} % accuracy"),
-    15: (r"gains (\S+) points", "{} points"),
-    16: (r"of (\d+) comparisons \D*(\d+)", "better in {1} of {0} comparisons"),
-    17: (r": ([\d.]+) times", "{} times"),
-    18: (r"median ([\d.]+)", "{} times the error, median"),
-    19: (r"\((\d+%)[^)]*\) at 1024", "{} of the error at 1024 and 2048 units"),
-    20: (r"between them (\S+) a step", "{} a step between the markers"),
-    21: (r"([\d.]+) in the delay", "{} a step in the delay"),
-    22: (r"pMNIST ([\d.]+)", "{} over the first third"),
-    23: (r"speech (\S+%)", "{} of lasting units a step"),
-    24: (r"8x8, 100: ([\d.]+) \(\D*([\d.]+\*?)\)", "{} %, best baseline {} % (8x8, 100 samples)"),
-    25: (r"8x8, 100: (\d+) \(\D*(\d+)\)", "{} epochs, best baseline {} (8x8, 100 samples)"),
-    26: (r"speech: \S+ ([\d.]+ times)", "{} on speech"),
-    27: (r"SRNN ([\d,]+)", "{} parameters"),
-}
-
-
-def key_number(verdict: Verdict) -> str:
-    """Returns the one number that a verdict's row shows; the first words of the verdict's text where it has none."""
-    pattern, form = KEY_NUMBERS[verdict.claim.number]
-    found = re.search(pattern, verdict.found)
-    return form.format(*found.groups()) if found else re.split("[;:,]", verdict.found)[0]

@@ -197,17 +197,13 @@ def _settings(run: Mapping[str, Any]) -> str:
 
 
 def _page(
-    judged: Sequence[Verdict],
-    sections: Sequence[Mapping[str, Any]],
-    evidence: Evidence,
-    found: Records,
-    lead: str,
+    judged: Sequence[Verdict], sections: Sequence[Mapping[str, Any]], evidence: Evidence, found: Records, lead: str
 ) -> str:
     loader = jinja2.PackageLoader("srnn.lab.report", "")
     here = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    here.filters |= {"slug": _slug, "code": _code, "short": answer.short, "key_number": answer.key_number}
+    here.filters |= {"slug": _slug, "code": _code, "short": answer.short}
     first = answer.pictures(figure for section in sections for figure in section["drawn"])
     return here.get_template("page.html").render(
         title=TITLE if judged else TITLE_WITHOUT_VERDICTS,

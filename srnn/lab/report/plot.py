@@ -226,11 +226,7 @@ def _picture(panel: Panel, axes: Axes) -> None:
     axes.imshow(small, cmap="inferno", aspect="auto", interpolation="none", extent=edges)
     for mark in panel.marks:
         axes.annotate(
-            "",
-            (mark, -0.5),
-            (mark, -0.5 - 0.09 * height),
-            arrowprops={"arrowstyle": "->", "color": INK},
-            annotation_clip=False,
+            "", (mark, -0.5), (mark, -0.5 - 0.09 * height), arrowprops={"arrowstyle": "->", "color": INK}, annotation_clip=False
         )
 
 

@@ -24,27 +24,24 @@ def points(plan: Plan) -> Iterator[Point]:
 
 WITHIN = 2  # points
 SETTINGS = [(AblationLine(units=H, width=width), depth) for H in (SMALL, LARGE) for width in WIDTHS for depth in DEPTHS]
+COUNT = len(SETTINGS)
 
 
-@claim(
-    14,
-    "On pMNIST it is insensitive to units, depth and width",
-    rule=f"{len(SETTINGS)} settings with a gate are within {WITHIN} points",
-)
+@claim(14, "On pMNIST it is insensitive to units, depth and width")
 def insensitive(evidence: Evidence) -> Judgement:
+    """Holds when {COUNT} settings with a gate are within {WITHIN} points."""
     values = [mean_at(evidence, "pmnistablation", depth, line) for line, depth in SETTINGS]
-    said = f"accuracy from {min(values):.2f} to {max(values):.2f} over {len(values)} settings"
-    return combine([max(values) - min(values) <= WITHIN]), said
+    low, high = min(values), max(values)
+    said = f"accuracy from {low:.2f} to {high:.2f} over {COUNT} settings"
+    return Judgement(combine([high - low <= WITHIN]), said, f"{low:.2f} to {high:.2f} % accuracy")
 
 
-@claim(
-    15,
-    "Without the gate it is somewhat worse, more so when large",
-    rule=f"each of these is more than the spread of three seeds: what the gate gains at {SEEDED[0]} units, width {SEEDED[1]}, "
-    f"depth {SEEDED[2]}; what it gains on average of six settings, both at {SMALL} units and at {LARGE}; and, if one of these "
-    f"two is, how much more that average is at {LARGE}",
-)
+@claim(15, "Without the gate it is somewhat worse, more so when large")
 def gate_helps(evidence: Evidence) -> Judgement:
+    """Holds when each of these is more than the spread of three seeds: what the gate gains at {SEEDED[0]} units, width
+    {SEEDED[1]}, depth {SEEDED[2]}; what it gains on average of six settings, both at {SMALL} units and at {LARGE}; and, if one
+    of these two is, how much more that average is at {LARGE}.
+    """
     large, small = _gain(evidence, LARGE), _gain(evidence, SMALL)
     H, width, depth = SEEDED
     lines = (AblationLine(units=H, width=width, gate=gate) for gate in (True, False))
@@ -52,11 +49,11 @@ def gate_helps(evidence: Evidence) -> Judgement:
     difference = fmean(each.value or 0.0 for each in with_it) - fmean(each.value or 0.0 for each in without)
     margin = max(spread(with_it), spread(without))
     seen, said = difference > margin, f"gate gains {difference:+.2f} points over three seeds, whose spread is {margin:.2f}"
-    said += (
-        f"{'' if seen else ': no difference seen'}; mean over settings {small:+.2f} at {SMALL} units, {large:+.2f} at {LARGE}"
-    )
+    said += "" if seen else ": no difference seen"
+    said += f"; mean over settings {small:+.2f} at {SMALL} units, {large:+.2f} at {LARGE}"
     helps = [seen, min(small, large) > margin]
-    return combine(helps + ([large - small > margin] if any(helps) else [])), said
+    helps += [large - small > margin] if any(helps) else []
+    return Judgement(combine(helps), said, f"{difference:+.2f} points")
 
 
 def _gain(evidence: Evidence, H: int) -> float:

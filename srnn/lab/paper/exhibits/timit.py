@@ -102,23 +102,22 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     yield from over_both("timit-curves", "epochs", panels, "Speech frames over {}: error on the validation utterances.", alt)
 
 
-@claim(
-    16,
-    "On TIMIT only NRU is better",
-    rule="on the task of the published numbers SRNN beats LSTM, GRU and uRNN at every size, EXPRNN, SCORNN, EURNN and RGD at "
-    "the nearest, and NRU beats SRNN somewhere",
-)
+@claim(16, "On TIMIT only NRU is better")
 def only_nru_is_better(evidence: Evidence) -> Judgement:
+    """Holds when on the task of the published numbers SRNN beats LSTM, GRU and uRNN at every size, EXPRNN, SCORNN, EURNN and
+    RGD at the nearest, and NRU beats SRNN somewhere.
+    """
     places = [(name, H, H) for name in ("lstm", "gru", "urnn") for H in BASELINE_SIZES[name]]
     places += [(name, H, NEAREST[name]) for name, H in ONE_SIZE.items()]
     outcomes = {(name, H): _compared(evidence, name, H, at) for name, H, at in places}
     nru = [_compared(evidence, "nru", H, H) for H in BASELINE_SIZES["nru"]]
     nru_wins = True if WORSE in nru else False if set(nru) <= {BETTER, SAME} else Part.UNKNOWN
     not_beaten = [f"{name} {H} ({each})" for (name, H), each in outcomes.items() if each != BETTER]
-    said = f"of {len(outcomes)} comparisons SRNN is better in {len(outcomes) - len(not_beaten)}"
-    said += f"; else: {', '.join(not_beaten)}" if not_beaten else ""
-    parts = [OUTCOMES[each] for each in outcomes.values()]
-    return combine(parts, [nru_wins]), f"{said}; SRNN compared with NRU at 128 to 1024: {', '.join(nru)}"
+    count, better = len(outcomes), len(outcomes) - len(not_beaten)
+    said = f"of {count} comparisons SRNN is better in {better}" + (f"; else: {', '.join(not_beaten)}" if not_beaten else "")
+    said += f"; SRNN compared with NRU at 128 to 1024: {', '.join(nru)}"
+    verdict = combine([OUTCOMES[each] for each in outcomes.values()], [nru_wins])
+    return Judgement(verdict, said, f"better in {better} of {count} comparisons")
 
 
 def _compared(evidence: Evidence, network: str, H: int, at: int) -> str:
@@ -129,11 +128,12 @@ def _compared(evidence: Evidence, network: str, H: int, at: int) -> str:
 LARGER = 10  # times the parameters
 
 
-@claim(17, "NRU needs ten times the parameters for it", rule=f"NRU 1024 has at least {LARGER} times those of SRNN 2048")
+@claim(17, "NRU needs ten times the parameters for it")
 def nru_is_larger(evidence: Evidence) -> Judgement:
+    """Holds when NRU 1024 has at least {LARGER} times those of SRNN 2048."""
     ours, theirs = _parameters(evidence)
-    said = f"NRU 1024 has {theirs:,} parameters, SRNN 2048 {ours:,}: {theirs / ours:.1f} times"
-    return combine([theirs / ours >= LARGER]), said
+    key = f"{theirs / ours:.1f} times"
+    return Judgement(combine([theirs / ours >= LARGER]), f"NRU 1024 has {theirs:,} parameters, SRNN 2048 {ours:,}: {key}", key)
 
 
 def _parameters(evidence: Evidence) -> tuple[int, int]:
