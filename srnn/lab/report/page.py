@@ -119,7 +119,6 @@ def _section(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
         "planned": sum(planned.values()),
         "recorded": sum(count for key, count in recorded.items() if planned[key]),  # without runs beyond the plan
         "runs": _runs(exhibit, evidence),
-        "departures": exhibit.departures,
     }
 
 
@@ -127,10 +126,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
     """Returns a figure as the template shows it: an SVG for each panel, and the legend as HTML."""
     count = len(figure.panels)
     wide, narrow = 2 if count in (1, 2, 4) else 3, 2  # columns; the legend fills the cells that are left
-    return {
-        "name": figure.name,
-        "caption": figure.caption,
-        "alt": figure.alt,
+    return vars(figure) | {
         "legend": [(label, colour, plot.sample(dash)) for label, colour, dash in figure.legend],
         "panels": [
             (panel.title, markupsafe.Markup(svg)) for panel, svg in zip(figure.panels, plot.inline(figure), strict=True)

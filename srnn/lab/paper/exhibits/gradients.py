@@ -1,6 +1,6 @@
 """Section 3: gradients on their way back through time, and how long units live."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean, median
@@ -74,21 +74,20 @@ def measurements(plan: Plan) -> Iterator[Measurement]:
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     lengths = [x for x in dict.fromkeys(x for _, x in evidence.planned["gradients"]) if isinstance(x, int)]
     at_lengths = [f"T = {T}" for T in lengths]
-    rows: list[tuple[str, ...]] = []
-    for line in _lines(("adding", "copy"), networks=NETWORKS):
+
+    def row(line: GradientLine, show: Callable[[Any], str]) -> tuple[str, ...]:
         found = [measured(evidence, "gradients", line, T) for T in lengths]
-        ratios = [each and [first_over_last([seed]) for seed in each["norm"]] for each in found]
-        rows.append((line.label, *(NOT_RUN if not each else _range(each) if each[1:] else number(each[0]) for each in ratios)))
+        return line.label, *(NOT_RUN if each is None else show(each) for each in found)
+
+    rows = [row(line, lambda found: _ratio(found["norm"])) for line in _lines(("adding", "copy"), networks=NETWORKS)]
     note = (
         "Median over seeds, lowest and highest (untrained 5, trained 1). On copy every step has its part of the loss; on "
         "adding the last alone."
     )
     headings = ("|dL/dh_t| at T / 100 over that at T", *at_lengths)
     yield Table("gradients", "What is left of the gradient at the first hundredth", headings, tuple(rows), (note,))
-    rows = []
-    for line in (GradientLine(network, task="adding") for network in NETWORKS):
-        found = [measured(evidence, "gradients", line, T) for T in lengths]
-        rows.append((line.label, *(_range(each["weights"]) if each else NOT_RUN for each in found)))
+    untrained = [GradientLine(network, task="adding") for network in NETWORKS]
+    rows = [row(line, lambda found: _range(found["weights"])) for line in untrained]
     headings, note = ("|dL/dtheta| of the layer", *at_lengths), "Median over seeds, the lowest and the highest."
     yield Table("gradients-weights", "The gradient of the weights at growing lengths", headings, tuple(rows), (note,))
     rows = []
@@ -120,6 +119,12 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 def _range(values: Sequence[float]) -> str:
     """Returns the median of seeds, with the lowest and the highest."""
     return f"{number(median(values))} ({number(min(values))} to {number(max(values))})"
+
+
+def _ratio(norms: Sequence[Sequence[float]]) -> str:
+    """Returns the gradient at the first point over that at the last, for all seeds or for the only one."""
+    each = [first_over_last([seed]) for seed in norms]
+    return _range(each) if len(each) > 1 else number(each[0])
 
 
 def _share(seeds: Sequence[Sequence[float]], k: int) -> float:

@@ -6,9 +6,9 @@ from itertools import product
 from typing import Any
 
 from srnn.lab.paper.evidence import BETTER, CUT, SAME, WORSE, Evidence, compare, mean
-from srnn.lab.paper.figure import Curve, Figure, Panel, over_both, unzip
-from srnn.lab.paper.plan import BASELINES, Exhibit, Line, Plan, Point, grid
-from srnn.lab.paper.table import IN_TIME, Table, by_then, cell, notes, number_in_print, shown_lines
+from srnn.lab.paper.figure import Curve, Figure, Panel, means, over_both, unzip
+from srnn.lab.paper.plan import Exhibit, Line, Plan, Point, grid
+from srnn.lab.paper.table import Table, notes, shown_lines, table_rows
 from srnn.lab.paper.verdicts import OUTCOMES, Judgement, Part, claim, combine, finding, show_mean, srnn_at
 from srnn.lab.training.progress import number
 
@@ -46,26 +46,15 @@ def points(plan: Plan) -> Iterator[Point]:
 
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     """Yields a row for each network and size, as in the paper: both directions, then both with standardised inputs."""
-    ran, planned = evidence.results["timit"], evidence.planned["timit"]
-    in_print = [*exhibit.published, *exhibit.quoted]
+    keys = [*evidence.planned["timit"], *exhibit.published, *exhibit.quoted]
     rows: list[tuple[str, ...]] = []
-    in_time = False
-    for network in dict.fromkeys(line.network for line in (*shown_lines(exhibit, evidence), *(line for line, _ in in_print))):
+    lines = [*shown_lines(exhibit, evidence), *(line for line, _ in (*exhibit.published, *exhibit.quoted))]
+    for network in dict.fromkeys(line.network for line in lines):
         columns = [SpeechLine(network, direction=way, standardised=scaled) for scaled in (False, True) for way in DIRECTIONS]
-        for H in sorted({H for line, H in (*planned, *in_print) if line in columns}):
-            echo, *more = (cell(ran.get((line, H), ()), planned.get((line, H), 0)) for line in columns)
-            rows.append((f"{network} {H}", echo, number_in_print(exhibit, columns[0], H), *more))
-            baselines = [(other, found) for (other, at), found in ran.items() if at == H and other.network in BASELINES]
-            echo, *more = (
-                by_then(ran.get((line, H), ()), [each for other, found in baselines if other.base == line for each in found])
-                for line in columns
-            )
-            if any((echo, *more)):
-                in_time = True
-                rows.append((f"{network} {H}{IN_TIME}", echo, "", *more))
-    rows = [row for row in rows if any(row[1:])]
+        for H in sorted({H for line, H in keys if line in columns}):
+            rows += table_rows(exhibit, evidence, f"{network} {H}", {(line, H): line == columns[0] for line in columns})
     headings = ("network and units", "echo", "echo, paper", "prediction", "echo, standardised", "prediction, standardised")
-    yield Table("timit", f"{exhibit.title}: ours and the paper's", headings, tuple(rows), notes(exhibit, rows, ran, in_time))
+    yield Table("timit", f"{exhibit.title}: ours and the paper's", headings, tuple(rows), notes(exhibit, evidence, rows))
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
@@ -75,12 +64,11 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         shown, guides = [], []
         for network in ("srnn", *BASELINE_SIZES):
             line = SpeechLine(network, direction=direction)
-            ours = sorted((x, mean(results)) for (other, x), results in found.items() if other == line and mean(results))
+            ours, paper = means(exhibit, evidence, line)
             if ours:
                 cut = any(not each.is_whole for x, _ in ours for each in found[line, x])
                 shown.append(Curve(f"{network}{CUT if cut else ''}", *unzip(ours), network, dots="o"))
                 guides = list((found[line, ours[0][0]][0].lines or {}).items())
-            paper = sorted((x, value) for (other, x), value in exhibit.published.items() if other == line)
             if paper and ours:
                 shown.append(Curve(f"{network}, paper", *unzip(paper), network, dashed=True))
         if shown:
