@@ -31,13 +31,6 @@ from srnn.lab.report.runs import DEFAULTS
 from srnn.lab.training.progress import number, plain
 from srnn.lab.training.recipes import SHOWN
 
-TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
-TITLE_WITHOUT_VERDICTS = "Shuffling Recurrent Neural Networks: what these runs show"
-LEAD = (
-    "Rotman and Wolf (2020) propose a recurrent network that shifts its state instead of multiplying it by a matrix. This "
-    "page repeats their experiments on an ordinary CPU and checks each claim of the paper."
-)
-
 
 def make(
     results: Path,
@@ -108,16 +101,14 @@ def _section(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
     for figure in drawn:
         plot.save(figure, out / "figures")
     planned = evidence.planned[exhibit.id]
-    recorded = {key: len(found) for key, found in evidence.results[exhibit.id].items()} | dict.fromkeys(
-        evidence.measured[exhibit.id], 1
-    )
+    recorded = {**evidence.results[exhibit.id], **{key: [each] for key, each in evidence.measured[exhibit.id].items()}}
     return {
         "exhibit": exhibit,
         "tables": shown,
         "drawn": drawn,
         "figures": [_figure(figure) for figure in drawn],
         "planned": sum(planned.values()),
-        "recorded": sum(count for key, count in recorded.items() if planned[key]),  # without runs beyond the plan
+        "recorded": sum(len(found) for key, found in recorded.items() if planned[key]),  # without runs beyond the plan
         "runs": _runs(exhibit, evidence),
     }
 
@@ -126,11 +117,10 @@ def _figure(figure: Figure) -> dict[str, Any]:
     """Returns a figure as the template shows it: an SVG for each panel, and the legend as HTML."""
     count = len(figure.panels)
     wide, narrow = 2 if count in (1, 2, 4) else 3, 2  # columns; the legend fills the cells that are left
+    drawn = map(markupsafe.Markup, plot.inline(figure))
     return vars(figure) | {
         "legend": [(label, colour, plot.sample(dash)) for label, colour, dash in figure.legend],
-        "panels": [
-            (panel.title, markupsafe.Markup(svg)) for panel, svg in zip(figure.panels, plot.inline(figure), strict=True)
-        ],
+        "panels": [(panel.title, svg) for panel, svg in zip(figure.panels, drawn, strict=True)],
         "layout": f"--wide: {wide}; --wide-rest: {-count % wide or wide}; --narrow: {narrow}; "
         f"--narrow-rest: {-count % narrow or narrow}",
     }
@@ -185,9 +175,8 @@ def _settings(run: Mapping[str, Any]) -> str:
     """Returns network, optimizer, recipe, and the settings of a run that differ from the defaults."""
     network = ", ".join(f"{name} {plain(value)}" for name, value in run["network"].items() if name != "name")
     said = ("task", "network", "optimizer", "lr", "batch_size", "recipe", "seed", "threads")
-    more = "".join(
-        f", {name} {plain(run[name])}" for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual
-    )
+    changed = [name for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual]
+    more = "".join(f", {name} {plain(run[name])}" for name in changed)
     recipe = SHOWN.get(run["recipe"], run["recipe"])  # records come from anywhere
     return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {recipe}"
 
@@ -202,9 +191,8 @@ def _page(
     here.filters |= {"slug": _slug, "code": _code, "short": answer.short}
     first = answer.pictures(figure for section in sections for figure in section["drawn"])
     return here.get_template("page.html").render(
-        title=TITLE if judged else TITLE_WITHOUT_VERDICTS,
         style=markupsafe.Markup(loader.get_source(here, "page.css")[0]),
-        lead=lead or LEAD,
+        lead=lead,
         sentences=answer.sentences(judged, evidence) if judged else [],
         pictures=[_picture(figure) for figure in first],
         rules=ABOUT,

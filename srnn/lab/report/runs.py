@@ -155,10 +155,8 @@ def _settings(thing: Mapping[str, Any], known: Mapping[str, type]) -> str:
     defaults = {field.name: field.default for field in fields(kind)} if kind is not None else {}
     sizes = ("length", "direction", "crop", "samples", "hidden_size")
     apart = ("name", "path", "sha256")
-    said = {
-        name: value for name, value in thing.items() if name not in apart and (name in sizes or defaults.get(name) != value)
-    }
-    return ", ".join(f"{name} {plain(value)}" for name, value in said.items())
+    said = [name for name, value in thing.items() if name in sizes or defaults.get(name) != value]
+    return ", ".join(f"{name} {plain(thing[name])}" for name in said if name not in apart)
 
 
 def _departures(run: Mapping[str, Any]) -> str:

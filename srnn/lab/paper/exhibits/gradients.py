@@ -275,14 +275,10 @@ def driven(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "gradients",
     "Gradients on their way back through time",
     "section 3",
     "norm of dL/dh_t",
     "step t",
-    measurements=measurements,
-    tabulate=tables,
-    draw=figures,
     reported="An analysis: a gradient on its way back is moved or switched off, never scaled, and a unit lives for a number of "
     "steps that a gambler's ruin estimates.",
     departures=(

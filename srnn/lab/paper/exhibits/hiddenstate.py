@@ -126,14 +126,10 @@ def drops_what_is_irrelevant(evidence: Evidence) -> Judgement:
 
 
 EXHIBIT = Exhibit(
-    "hiddenstate",
     "The hidden state over time",
     "Figures 5 and 6",
     "relative change per step",
     "task",
-    measurements=measurements,
-    tabulate=tables,
-    draw=figures,
     reported="Bands that stay: on adding they change at the two markers, on copying memory nothing changes after step 10, on "
     "pMNIST the state changes steadily.",
     departures=(

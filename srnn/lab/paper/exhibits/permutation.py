@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from srnn.lab.paper.evidence import Evidence
 from srnn.lab.paper.figure import Figure, memory_panel, over_both
 from srnn.lab.paper.plan import Exhibit, Line, Plan, Point
-from srnn.lab.paper.table import exhibit_table
 from srnn.lab.paper.verdicts import finding
 
 KINDS = {"shift": "srnn", "random": "gru", "identity": "lstm"}  # each with the style that it is drawn in
@@ -59,12 +58,8 @@ def shuffled(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "permutation",
     "Does the shuffle matter?",
     "ours",
     "lowest mean loss of 500 updates",
     "steps T",
-    points,
-    tabulate=exhibit_table,
-    draw=figures,
 )

@@ -6,8 +6,7 @@ from statistics import fmean
 
 from srnn.lab.paper.evidence import Evidence, Missing, mean, spread
 from srnn.lab.paper.figure import depth_figure
-from srnn.lab.paper.plan import SEEDS, AblationLine, Exhibit, Plan, Point, grid
-from srnn.lab.paper.table import exhibit_table
+from srnn.lab.paper.plan import AblationLine, Exhibit, Plan, Point, grid
 from srnn.lab.paper.verdicts import Judgement, claim, combine, mean_at
 
 SMALL, LARGE = 512, 1024
@@ -18,8 +17,8 @@ SEEDED = (LARGE, 32, 3)  # units, width and depth of the setting that runs with 
 def points(plan: Plan) -> Iterator[Point]:
     for H, width, gate, depth in product((SMALL, LARGE), WIDTHS, (True, False), DEPTHS):
         line, mlp = AblationLine(units=H, width=width, gate=gate), (width,) * depth
-        for seed in SEEDS if (H, width, depth) == SEEDED else SEEDS[:1]:
-            yield plan.point(line, depth, "pmnist", epochs=30, hidden_size=H, mlp=mlp, gate=gate, seed=seed)
+        count = 3 if (H, width, depth) == SEEDED else 1
+        yield from plan.seeded(line, depth, "pmnist", count, epochs=30, hidden_size=H, mlp=mlp, gate=gate)
 
 
 WITHIN = 2  # points
@@ -70,13 +69,10 @@ def _gain(evidence: Evidence, H: int) -> float:
 
 
 EXHIBIT = Exhibit(
-    "pmnistablation",
     "Permuted MNIST by depth, width, units and gate",
     "Figure 4a",
     "test accuracy, percent",
     "hidden layers of f_r",
-    points,
-    tabulate=exhibit_table,
     draw=depth_figure,
     published=grid(
         {

@@ -136,14 +136,10 @@ def ignored(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "randomlabels",
     "Labels that mean nothing, learned by heart",
     "Figures 7 and 8",
     "accuracy on the training samples, percent",
     "samples",
-    points,
-    tabulate=tables,
-    draw=figures,
     reported="With 8x8 crops all fit 100 and 1000 samples, and all but RNN 10,000; with 16x16 crops only SRNN and GRU fit "
     "10,000, and these in part.",
     departures=(

@@ -124,14 +124,10 @@ def few_parameters(evidence: Evidence) -> Judgement:
 
 
 EXHIBIT = Exhibit(
-    "runtime",
     "Time of a training epoch",
     "Table 4",
     "times SRNN's time",
     "task",
-    measurements=measurements,
-    tabulate=tables,
-    draw=figures,
     published=grid(
         {
             Line("rnn"): (0.18, 1.53, 19.64, 1.76),

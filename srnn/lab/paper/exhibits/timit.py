@@ -189,14 +189,10 @@ def quoted(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "timit",
     "Speech frames",
     "Table 3",
     "test mean squared error, dB²",
     "units",
-    points,
-    tabulate=tables,
-    draw=figures,
     published=grid(
         {
             SpeechLine("lstm"): (19.78, 15.91, 12.32, 8.66),

@@ -8,7 +8,6 @@ from srnn.lab.paper.evidence import Evidence
 from srnn.lab.paper.exhibits import timit
 from srnn.lab.paper.figure import depth_figure
 from srnn.lab.paper.plan import AblationLine, Exhibit, Plan, Point, grid
-from srnn.lab.paper.table import exhibit_table
 from srnn.lab.paper.verdicts import Judgement, claim, combine, finding, mean_at
 
 NARROW, WIDE = 8, 32
@@ -72,13 +71,10 @@ def inconsistent(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "timitablation",
     "Speech frames by depth, width and units",
     "Figure 4b",
     "test mean squared error, dB²",
     "hidden layers of f_r",
-    points,
-    tabulate=exhibit_table,
     draw=depth_figure,
     published=grid(
         {
