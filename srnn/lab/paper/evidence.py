@@ -142,6 +142,11 @@ class Evidence:
         }
         return cls(results, {name: {} for name in EXHIBITS}, {name: {} for name in EXHIBITS})
 
+    @property
+    def runs(self) -> dict[str, Result]:
+        """The runs of all exhibits by id; several exhibits may share one."""
+        return {each.id: each for points in self.results.values() for found in points.values() for each in found}
+
     def at(self, exhibit: str, line: Line, x: Any, seeds: int = 1) -> Sequence[Result]:
         """Return the results of a point, the main seed first; raise `Missing` if there are fewer seeds."""
         found = self.results[exhibit].get((line, x), ())

@@ -169,7 +169,7 @@ def over_both(
 
 def _note(traces: Sequence[Trace]) -> str:
     """Returns the note of a panel in which a time limit stopped every run of a baseline."""
-    theirs = [each for _, _, results in traces for each in results if each.run["network"]["name"] != "srnn"]
+    theirs = [each for _, _, results in traces for each in results if each.network != "srnn"]
     return "clock stopped all baselines" if theirs and all(each.is_stopped for each in theirs) else ""
 
 

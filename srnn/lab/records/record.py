@@ -144,6 +144,10 @@ class Record(Stored):
         return self.run["seed"]
 
     @property
+    def network(self) -> str:
+        return self.run["network"]["name"]
+
+    @property
     def diverged(self) -> bool:
         return self.status == "diverged"
 

@@ -49,21 +49,16 @@ def runs(evidence: Evidence, exhibit: str, task: str, **settings: object) -> lis
     """Returns the distinct runs of an exhibit on one task, with these settings of the task or of the run itself."""
     found = {each.id: each for group in evidence.results[exhibit].values() for each in group}
     asked = {"name": task, **settings}.items()
-    return [each for each in found.values() if asked <= (each.run | each.run["task"] | {"network": _network(each)}).items()]
-
-
-def _network(result: Result) -> str:
-    return str(result.run["network"]["name"])
+    return [each for each in found.values() if asked <= (each.run | each.run["task"] | {"network": each.network}).items()]
 
 
 def _copied(evidence: Evidence) -> Iterator[str]:
     found = runs(evidence, "copy", "copy", length=DELAY)
-    ours = [each for each in found if _network(each) == "srnn"]
-    theirs = [each for each in found if _network(each) != "srnn"]
+    ours, theirs = ([each for each in found if (each.network == "srnn") is is_ours] for is_ours in (True, False))
     if ours and theirs:
         seconds = [at for each in ours if (at := each.reached(each.solved_at)) is not None]
-        solved = sorted({_network(each) for each in theirs if each.is_solved})
-        count = len({_network(each) for each in theirs})
+        solved = sorted({each.network for each in theirs if each.is_solved})
+        count = len({each.network for each in theirs})
         others = f"of {count} baselines {', '.join(solved)} can" if solved else f"none of {count} baselines can"
         quick = f" in {max(at for _, at in seconds):.0f} CPU seconds or less" if seconds else ""
         yield (
@@ -97,8 +92,7 @@ def _timed(evidence: Evidence) -> Iterator[str]:
 
 
 def _stopped(evidence: Evidence) -> Iterator[str]:
-    found = {each.id: each for groups in evidence.results.values() for group in groups.values() for each in group}
-    theirs = [each for each in found.values() if _network(each) != "srnn"]
+    theirs = [each for each in evidence.runs.values() if each.network != "srnn"]
     stopped = sum(each.is_stopped for each in theirs)
     if stopped:
         yield (

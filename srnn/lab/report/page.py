@@ -147,7 +147,7 @@ def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
         for (line, x), results in evidence.results[exhibit.id].items()
         for each in results
     ]
-    known = {each.id: each for points in evidence.results.values() for found in points.values() for each in found}
+    known = evidence.runs
     for (line, x), measured in evidence.measured[exhibit.id].items():
         after = _trained(measured.trained, known.get(measured.measurement["run"]))
         settings = ", ".join(f"{name} {plain(value)}" for name, value in measured.measurement["settings"].items())
@@ -230,7 +230,7 @@ def _shared(runs: Sequence[Record]) -> str:
     """Returns how many runs shared their core with other work, which can make CPU seconds slower."""
     parts = []
     for name, is_ours in (("SRNN", True), ("baselines", False)):
-        found = [record for record in runs if (record.run["network"]["name"] == "srnn") is is_ours]
+        found = [record for record in runs if (record.network == "srnn") is is_ours]
         shared = sum(record.seconds > 1.3 * record.cpu_seconds for record in found)
         parts.append(f"{shared} of {len(found)} runs of {name}")
     return (
