@@ -371,8 +371,8 @@ def test_a_direction_of_nru_beyond_its_reach_writes_nothing() -> None:
 
 def test_a_run_that_diverges_is_recorded_as_such(tmp_path: Path) -> None:
     record = train(make_run("adding", "nru", length=50, batch_size=2, steps=40, lr=1e30), tmp_path / "run")
-    assert record["status"] == "diverged"
-    assert "not finite" in record["ended_by"]
+    assert record.status == "diverged"
+    assert "not finite" in record.ended_by
 
 
 @pytest.mark.parametrize(
@@ -764,8 +764,8 @@ def test_resumed_runs_of_every_network_are_bit_identical(way: str, stop: int, tm
     with pytest.raises(Killed):
         train(run, tmp_path / "cut", checkpoint_every=0.0, watchers=[Killer()])
     again = train(run, tmp_path / "cut")
-    assert again["resumed"] == 1
-    assert again["training"] == whole["training"]
+    assert again.resumed == 1
+    assert again.training == whole.training
     one, other = (load_tensors(tmp_path / name / "checkpoint.safetensors")[0] for name in ("whole", "cut"))
     torch.testing.assert_close(one, other, rtol=0, atol=0)
 

@@ -457,7 +457,7 @@ def test_what_is_not_json_is_refused_and_not_written(value: Any, tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("text", "message"), [(None, "there is no record at"), ("{", "not JSON"), ("[1]", "holds a list")])
+@pytest.mark.parametrize(("text", "message"), [(None, "cannot be read"), ("{", "not JSON"), ("[1]", "holds a list")])
 def test_what_is_not_a_record_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     if text is not None:

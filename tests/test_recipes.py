@@ -13,7 +13,8 @@ from srnn.errors import RecordError, SettingError
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.srnn import SRNNNetwork
 from srnn.lab.networks.torch_nn import GRUNetwork
-from srnn.lab.records import store
+from srnn.lab.records import record as records
+from srnn.lab.records.record import Record
 from srnn.lab.tasks import TASKS
 from srnn.lab.tasks.copy import Copy
 from srnn.lab.tasks.pmnist import PMNIST
@@ -281,11 +282,11 @@ def test_an_id_does_not_depend_on_defaults_that_are_given(names: tuple[str, str]
 
 
 def test_records_have_the_ids_of_their_runs() -> None:
-    found, faults = store.read_folder(RESULTS)
-    runs = [record for record in found if record["kind"] == "run"]
-    assert not faults
+    found = records.read(RESULTS)
+    runs = found.of(Record)
+    assert not found.faults
     assert len(runs) > 250
-    assert [record["id"] for record in runs if from_dict(record["run"]).id != record["id"]] == []
+    assert [record.id for record in runs if from_dict(dict(record.run)).id != record.id] == []
 
 
 @pytest.mark.parametrize(("name", "whole", "real"), [("gate_init", -2, -2.0), ("f_r_scale", 2, 2.0)])
@@ -376,10 +377,11 @@ def test_the_examples_load_by_their_path() -> None:
 def test_the_examples_learn(tmp_path: Path, task: Any, network: Any, steps: int, guess: float) -> None:
     run = make_run(str(task), str(network), length=4, steps=steps, lr=0.01, eval_every=10)
     record = train(run, tmp_path / "run")
-    assert record["status"] == "finished"
-    assert record["curve"]["loss"][-1] < guess / 2
+    assert record.status == "finished"
+    assert record.curve["loss"][-1] < guess / 2
     if run.task.name == "parity":
-        assert record["result"]["value"] > 80
+        assert record.result is not None
+        assert record.result.value > 80
 
 
 @pytest.mark.parametrize(("file", "method"), [("parity.py", "batch"), ("parity.py", "loss"), ("ewma.py", "layer")])

@@ -10,7 +10,6 @@ import pytest
 from rich.console import Console
 
 from srnn.errors import RecordError
-from srnn.lab import report
 from srnn.lab.cli import runs as lab
 from srnn.lab.records import record as records
 from srnn.lab.records import store
@@ -140,11 +139,11 @@ def test_measurements_are_not_runs(folder: Path) -> None:
 def test_records_of_a_subfolder_are_for_those_who_name_it(folder: Path) -> None:
     """Such as results/learning, a study of its own."""
     into = folder / "results"
-    before = results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), records.read(into)
+    before = results.read(into), lab.list_runs(into, Console(quiet=True)), records.read(into)
     other = recorded(folder / "elsewhere", seed=99)
     store.collect(into / "learning" / "copy.jsonl", other.to_json())
     (into / "learning" / "broken.jsonl").write_text("half a line\n")
-    assert (results.read(into), report.read(into), lab.list_runs(into, Console(quiet=True)), records.read(into)) == before
+    assert (results.read(into), lab.list_runs(into, Console(quiet=True)), records.read(into)) == before
     assert [record["id"] for record in store.read_all(into / "learning" / "copy.jsonl")] == [other.id]
 
 

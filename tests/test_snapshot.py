@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from srnn.lab import report
 from srnn.lab.paper.evidence import Evidence
 from srnn.lab.paper.exhibits import EXHIBITS
 from srnn.lab.paper.plan import PROFILES, Plan
 from srnn.lab.paper.verdicts import verdicts
+from srnn.lab.records import record as records
 from srnn.lab.training.recipes import from_dict
 
 ROOT = Path(__file__).parent.parent
@@ -31,9 +31,9 @@ def numbers(text: str) -> str:
 
 def snapshot() -> dict[str, Any]:
     """Returns verdicts, the numbers of every table and the ids of every planned run and measurement."""
-    found, faults = report.read(RESULTS)
-    assert not faults
-    evidence = Evidence.gather(found, Plan(all_networks=True))
+    read = records.read(RESULTS)
+    assert not read.faults
+    evidence = Evidence.gather(read.found, Plan(all_networks=True))
     return {
         "verdicts": {str(each.claim.number): [each.verdict, each.printed, numbers(each.found)] for each in verdicts(evidence)},
         "tables": {
@@ -63,8 +63,8 @@ def test_verdicts_table_values_and_planned_ids_are_those_of_the_snapshot() -> No
 
 def test_ids_of_all_recorded_runs_can_be_rebuilt_from_their_settings() -> None:
     paths = [*RESULTS.glob("*.jsonl"), *RESULTS.glob("learning/*.jsonl")]
-    records = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-    runs = [record for record in records if record["kind"] == "run"]
+    stored = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
+    runs = [record for record in stored if record["kind"] == "run"]
     assert len(runs) > 400
     for record in runs:
         run = from_dict(record["run"])

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from srnn.errors import Interrupted, RecordError, SettingError, TeamError
-from srnn.lab import report
 from srnn.lab.bench import swap
 from srnn.lab.bench.swap import acoustic, characters, classifier, forecaster, plan, policy, table, tagger, training, workers
 from srnn.lab.bench.swap.acoustic import Acoustic
@@ -32,7 +31,9 @@ from srnn.lab.bench.swap.policy import DOWN, FORWARD, UP, Policy
 from srnn.lab.bench.swap.program import BLOCK, Data, Program, Run
 from srnn.lab.bench.swap.tagger import Tagger
 from srnn.lab.bench.swap.training import NETWORKS
+from srnn.lab.records import record as records
 from srnn.lab.records import store
+from srnn.lab.records.record import Records
 from srnn.lab.report import runs as results
 
 ROOT = Path(__file__).parents[1]
@@ -668,7 +669,7 @@ def test_other_readers_of_the_results_leave_these_records_alone(tmp_path: Path) 
         store.collect(tmp_path / "swap.jsonl", record)
     with pytest.raises(RecordError, match="there are no records in"):
         results.read(tmp_path)
-    assert report.read(tmp_path) == ([], [])
+    assert records.read(tmp_path) == Records([], [])
 
 
 def test_the_page_shows_the_records() -> None:

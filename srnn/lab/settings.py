@@ -8,6 +8,7 @@
 
 import ast
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from types import NoneType
@@ -19,6 +20,7 @@ Value = TypeVar("Value")
 
 LARGEST = 3e38  # about the largest number that float32 can hold
 TOO_LARGE = 2**53  # no size, length or count reaches this
+BOUNDS = {"least": operator.ge, "above": operator.gt, "most": operator.le, "below": operator.lt}
 NOUNS = {int: "whole number", float: "number", str: "text"}
 
 
@@ -97,12 +99,8 @@ class Rule:
         return value
 
     def _is_within(self, number: float | None) -> bool:
-        return number is None or (
-            (self.least is None or number >= self.least)
-            and (self.above is None or number > self.above)
-            and (self.most is None or number <= self.most)
-            and (self.below is None or number < self.below)
-        )
+        bounds = [(each, getattr(self, name)) for name, each in BOUNDS.items()]
+        return number is None or all(bound is None or is_met(number, bound) for is_met, bound in bounds)
 
     def refusal(self, value: Any) -> str:
         """Returns the error for a value that this setting cannot have."""

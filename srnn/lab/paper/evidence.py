@@ -1,16 +1,18 @@
 """Records as evidence: the results at each point of an exhibit, and what may be compared with what."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from statistics import fmean, median
 from typing import Any
 
-from srnn.lab.paper.plan import EXHIBITS, SEEDS, Key, Line, Measurement, Plan, Point
-from srnn.lab.records.record import KINDS, Measured, Record, Stored
+from srnn.lab.paper.plan import EXHIBITS, SEEDS, Key, Line, Plan, Point
+from srnn.lab.records.record import Measured, Record, Stored
 
 CLOCKS = ("minutes", "cpu_minutes")
 TOLERANCE = 0.02  # a smaller relative difference of errors counts as none, whatever the seeds show
 POINTS = 0.3  # of accuracy: where it is low, 2 % of the error would be nearly 2 points, and hide slow learning
+SOLVED = 10  # copy and adding are solved when the loss is below the chance level divided by this
 CUT = "*"  # marks a number from fewer updates than planned
 
 
@@ -18,18 +20,13 @@ class Missing(Exception):
     """A verdict needs something that was not run."""
 
 
-class Result:
-    """A record as evidence for a claim."""
+@dataclass(frozen=True, kw_only=True)
+class Result(Record):
+    """The record of a run as evidence for a claim."""
 
-    def __init__(self, record: Record | Mapping[str, Any]) -> None:
-        self.source = each = record if isinstance(record, Record) else Record.from_json(record)
-        self.run, self.id, self.seed, self.ended_by, self.lines = each.run, each.id, each.seed, each.ended_by, each.lines
-        self.seconds, self.cpu_seconds = each.seconds, each.cpu_seconds
-        self.epochs: Any = each.epochs  # None where data never repeat
-        self.updates, self.examples, self.parameters = each.updates, each.examples, each.parameters
-        self.chance, self.diverged = each.chance, each.diverged
-        self.higher_is_better, self.has_split = each.higher_is_better, each.reports is not None
-        self.record = each.to_json() if isinstance(record, Record) else record  # the stored form
+    @classmethod
+    def of(cls, record: Record) -> "Result":
+        return cls(**{each.name: getattr(record, each.name) for each in fields(record)})
 
     @property
     def value(self) -> float | None:
@@ -38,19 +35,15 @@ class Result:
         For a run that the clock ended, on data that never repeat, it is the lowest point of its curve if that is lower: a
         window of 500 updates would include the high first losses.
         """
-        if self.has_split or self.source.score is None or self.is_whole or self.diverged:
-            return self.source.score
-        return min([self.source.score, *(value for _, _, value in self.curve)])
+        if self.reports is not None or self.score is None or self.is_whole or self.diverged:
+            return self.score
+        return min([self.score, *(value for _, _, value in self.smooth)])
 
     @property
     def share(self) -> float:
         """The share of the planned updates that were made."""
-        run, ends = self.run, []
-        if run["steps"]:
-            ends.append(self.updates / run["steps"])
-        if run["epochs"]:
-            ends.append(self.epochs / run["epochs"])
-        return max(ends, default=1.0)
+        done = {"steps": self.updates, "epochs": self.epochs or 0.0}
+        return max((count / self.run[limit] for limit, count in done.items() if self.run[limit]), default=1.0)
 
     @property
     def time(self) -> float:
@@ -61,28 +54,29 @@ class Result:
     @property
     def is_whole(self) -> bool:
         """Whether the run came to its end, and was not ended by the clock."""
-        return not self.diverged and self.ended_by not in CLOCKS
+        return not self.diverged and not self.is_stopped
 
     @property
-    def curve(self) -> list[tuple[int, float, float]]:
-        """(update, CPU seconds, value) along the way: evaluations, or losses without their spikes where there are none."""
-        return self.source.smooth
+    def is_stopped(self) -> bool:
+        """Whether the clock ended the run."""
+        return self.ended_by in CLOCKS
 
-    def smoothed(self, average: Callable[[Sequence[float]], float]) -> list[tuple[int, float, float]]:
-        """Return the curve with this average of five entries, usually of 100 updates each."""
-        return self.source.points(average)
+    @property
+    def solved_at(self) -> float:
+        """The loss below which the task counts as solved."""
+        return self.chance / SOLVED
 
     @property
     def is_solved(self) -> bool:
-        """Whether the curve fell below a tenth of the chance level."""
-        return self.reached(self.chance / 10) is not None
+        """Whether the curve came down to the loss at which the task counts as solved."""
+        return self.reached(self.solved_at) is not None
 
     @property
     def is_fair(self) -> bool:
         """Whether more updates would not have helped: all were made, or a quarter of them and the last third gained nothing."""
         if self.is_whole:
             return True
-        errors = [self.error(value) for _, _, value in self.curve]
+        errors = [self.error(value) for _, _, value in self.smooth]
         before, after = errors[: 2 * len(errors) // 3], errors[2 * len(errors) // 3 :]
         if self.diverged or self.share < 0.25 or not before:
             return False
@@ -95,25 +89,20 @@ class Result:
 
     def best(self, *, seconds: float = float("inf"), updates: float = float("inf")) -> float | None:
         """Return the best value of the curve within these limits."""
-        values = [value for step, at, value in self.curve if at <= seconds and step <= updates]
+        values = [value for step, at, value in self.smooth if at <= seconds and step <= updates]
         return (max if self.higher_is_better else min)(values, default=None)
 
-    def reached(self, level: float) -> tuple[int, float] | None:
-        """Return the updates and CPU seconds until the curve is first as good as this."""
-        return self.source.reached(level)
 
+class Printed:
+    """A number from the paper in the place of a run. It has a value; what the paper does not say raises `Missing`."""
 
-class Printed(Result):
-    """A number from the paper in the place of a run. It has a value; everything else raises `Missing`."""
+    seed, diverged, is_whole, is_fair, error = SEEDS[0], False, True, True, Result.error
 
     def __init__(self, value: float, higher_is_better: bool) -> None:
-        self.printed, self.higher_is_better, self.diverged, self.seed = value, higher_is_better, False, SEEDS[0]
+        self.value, self.higher_is_better = value, higher_is_better
 
     def __getattr__(self, name: str) -> Any:
         raise Missing("the paper does not say")
-
-    value = property(lambda self: self.printed)
-    is_whole = is_fair = property(lambda self: True)
 
 
 @dataclass(frozen=True)
@@ -121,53 +110,42 @@ class Evidence:
     """All records of a plan, by exhibit, line and x."""
 
     results: Mapping[str, Mapping[Key, Sequence[Result]]]
-    measured: Mapping[str, Mapping[Key, Mapping[str, Any]]]  # stored forms of whole records
+    measured: Mapping[str, Mapping[Key, Measured]]
     planned: Mapping[str, Mapping[Key, int]]  # runs or measurements of a point; 0 if the paper did not run it
 
     @classmethod
-    def gather(
-        cls,
-        records: Iterable[Stored | Mapping[str, Any]],
-        plan: Plan,
-        points: Mapping[str, Iterable[Point]] | None = None,
-    ) -> "Evidence":
+    def gather(cls, records: Iterable[Stored], plan: Plan, points: Mapping[str, Iterable[Point]] | None = None) -> "Evidence":
         """Collect the records of a plan's points, or of the points given by exhibit."""
-        stored = (record if isinstance(record, Stored) else KINDS[record["kind"]].from_json(record) for record in records)
-        found = {record.id: record for record in stored}
-        asked = replace(plan, all_networks=False)
-        results: dict[str, dict[Key, list[Result]]] = {}
-        measured: dict[str, dict[Key, Mapping[str, Any]]] = {}
-        planned: dict[str, dict[Key, int]] = {}
+        found = {record.id: record for record in records}
+        results: dict[str, dict[Key, list[Result]]] = {name: {} for name in EXHIBITS}
+        measured: dict[str, dict[Key, Measured]] = {name: {} for name in EXHIBITS}
+        planned: dict[str, dict[Key, int]] = {name: {} for name in EXHIBITS}
         for name, exhibit in EXHIBITS.items():
-            each: list[Point] = list(exhibit.points(plan) if points is None else points.get(name, ()))
-            looked: list[Measurement] = list(exhibit.measurements(plan)) if points is None else []
-            results[name], measured[name], planned[name] = {}, {}, {}
-            parts: list[Point | Measurement] = [*each, *looked]
+            parts = exhibit.parts(plan) if points is None else [*points.get(name, ())]
+            asked = exhibit.parts(replace(plan, all_networks=False)) if points is None else parts
+            counts = Counter((part.line, part.x) for part in asked)
             for part in parts:
-                planned[name].setdefault((part.line, part.x), 0)
-            if points is None:
-                parts = [*exhibit.points(asked), *exhibit.measurements(asked)]
-            for part in parts:
-                planned[name][part.line, part.x] += 1
-            for point in each:
-                if isinstance(record := found.get(point.run.id), Record):
-                    results[name].setdefault((point.line, point.x), []).append(Result(record))
-            for measurement in looked:
-                if isinstance(record := found.get(measurement.id), Measured):
-                    measured[name][measurement.line, measurement.x] = record.to_json()
+                key, record = (part.line, part.x), found.get(part.id)
+                planned[name][key] = counts[key]
+                if isinstance(record, Record):
+                    results[name].setdefault(key, []).append(Result.of(record))
+                elif isinstance(record, Measured):
+                    measured[name][key] = record
         return cls(results, measured, planned)
 
     @classmethod
     def printed(cls) -> "Evidence":
         """Return the numbers of the paper, as if they had been measured here."""
-        results = {
-            name: {
-                key: [Printed(value, "accuracy" in exhibit.metric)]
-                for key, value in (*exhibit.quoted.items(), *exhibit.published.items())
-            }
-            for name, exhibit in EXHIBITS.items()
+        results: dict[str, Any] = {
+            name: {key: [Printed(value, "accuracy" in each.metric)] for key, value in {**each.quoted, **each.published}.items()}
+            for name, each in EXHIBITS.items()
         }
         return cls(results, {name: {} for name in EXHIBITS}, {name: {} for name in EXHIBITS})
+
+    @property
+    def runs(self) -> dict[str, Result]:
+        """The runs of all exhibits by id; several exhibits may share one."""
+        return {each.id: each for points in self.results.values() for found in points.values() for each in found}
 
     def at(self, exhibit: str, line: Line, x: Any, seeds: int = 1) -> Sequence[Result]:
         """Return the results of a point, the main seed first; raise `Missing` if there are fewer seeds."""
@@ -182,7 +160,7 @@ class Evidence:
         """Return what was measured at a point."""
         if (line, x) not in self.measured[exhibit]:
             raise Missing(f"not measured: {exhibit}, {line} ({x})")
-        return self.measured[exhibit][line, x]["found"]
+        return self.measured[exhibit][line, x].found
 
     def has(self, exhibit: str) -> bool:
         return bool(self.results[exhibit] or self.measured[exhibit])

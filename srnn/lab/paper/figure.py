@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from srnn.lab.paper.evidence import CLOCKS, Evidence, Result, mean
+from srnn.lab.paper.evidence import Evidence, Result, mean
 from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line
 
 # Colour and dashes by network and form of SRNN. Dashes distinguish them without colour; the colours are
@@ -156,10 +156,10 @@ def over_both(
         drawn = []
         for panel, traces in panels:
             curves = [
-                Curve(label, *_columns(each, over), style, "o" if len(each.curve) < 3 else "", thin=k > 0)
+                Curve(label, *_columns(each, over), style, "o" if len(each.smooth) < 3 else "", thin=k > 0)
                 for label, style, results in traces
                 for k, each in enumerate(results)
-                if results[0].curve and each.curve
+                if results[0].smooth and each.smooth
             ]
             log = panel.log if over == "seconds" or stretch else panel.log.replace("x", "")
             drawn += [replace(panel, x=AXES[over], lines=curves, log=log, note=_note(traces))] if curves else []
@@ -169,15 +169,15 @@ def over_both(
 
 def _note(traces: Sequence[Trace]) -> str:
     """Returns the note of a panel in which a time limit stopped every run of a baseline."""
-    theirs = [each for _, _, results in traces for each in results if each.run["network"]["name"] != "srnn"]
-    return "clock stopped all baselines" if theirs and all(each.record["ended_by"] in CLOCKS for each in theirs) else ""
+    theirs = [each for _, _, results in traces for each in results if each.network != "srnn"]
+    return "clock stopped all baselines" if theirs and all(each.is_stopped for each in theirs) else ""
 
 
 def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
     updates = max(1, result.updates)
     per_update = {"updates": 1.0, "examples": result.examples / updates, "epochs": (result.epochs or 0) / updates}
-    x = [seconds if over == "seconds" else step * per_update[over] for step, seconds, _ in result.curve]
-    return x, [value for _, _, value in result.curve]
+    x = [seconds if over == "seconds" else step * per_update[over] for step, seconds, _ in result.smooth]
+    return x, [value for _, _, value in result.smooth]
 
 
 def is_drawn(line: Line) -> bool:
@@ -191,22 +191,30 @@ def memory_figures(exhibit: Exhibit, evidence: Evidence, first: str, depth: floa
     Lines of the variant `without` are not drawn.
     """
     found, panels = evidence.results[exhibit.id], []
-    lines = [
-        line
-        for line in dict.fromkeys(line for line, _ in found)
-        if is_drawn(line) and not (without and line.variant == without)
-    ]
+    drawn = [line for line in dict.fromkeys(line for line, _ in found) if is_drawn(line)]
+    lines = [line for line in drawn if not without or line.variant != without]
     for T in dict.fromkeys(x for _, x in found):
         traces = [(line.label, style(line), found[line, T]) for line in lines if (line, T) in found]
-        chance = next((results[0].chance for _, _, results in traces if results), 1.0)
-        guides = [("chance level", chance)]
-        panels.append((Panel(f"T = {T}", "", exhibit.metric, (), guides, "y", chance / depth, 10 * chance), traces))
+        panels.append((memory_panel(f"T = {T}", exhibit.metric, traces, depth, top=10), traces))
     caption = (
         f"{exhibit.title}, over {{}}: medians of five means of 100 updates, cut off at ten times the chance level. Thin lines "
         "are further seeds."
     )
     alt = f"Loss over {{}} for {', '.join(map(str, lines))}, one panel for each length, with the chance level."
     yield from over_both(exhibit.id, first, panels, caption, alt)
+
+
+def means(exhibit: Exhibit, evidence: Evidence, line: Line) -> tuple[list[tuple[Any, float]], list[tuple[Any, float]]]:
+    """Returns the places of a line with the means of our seeds, and with the numbers of the paper."""
+    ours = [(x, mean(results)) for (other, x), results in evidence.results[exhibit.id].items() if other == line]
+    paper = [(x, value) for (other, x), value in exhibit.published.items() if other == line]
+    return sorted((x, value) for x, value in ours if value is not None), sorted(paper)
+
+
+def memory_panel(title: str, metric: str, traces: Sequence[Trace], depth: float, top: float | None = None) -> Panel:
+    """Returns the panel of these runs on copy or adding, with `depth` and `top` relative to the chance level."""
+    chance = next((results[0].chance for _, _, results in traces if results), 1.0)
+    return Panel(title, "", metric, (), [("chance level", chance)], "y", chance / depth, top and top * chance)
 
 
 def depth_figure(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
@@ -219,11 +227,9 @@ def depth_figure(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     for units, lines in groups.items():
         curves: list[Curve] = []
         for k, line in enumerate(lines):
-            ours = [(x, mean(results)) for (other, x), results in evidence.results[exhibit.id].items() if other == line]
-            points = sorted((x, value) for x, value in ours if value is not None)
-            paper = sorted((x, value) for (other, x), value in exhibit.published.items() if other == line)
-            if points:
-                curves.append(Curve(line.form, *unzip(points), k, dots="o"))
+            ours, paper = means(exhibit, evidence, line)
+            if ours:
+                curves.append(Curve(line.form, *unzip(ours), k, dots="o"))
                 curves.append(Curve(f"{line.form}, paper", *unzip(paper), k, dashed=True))
         if curves:
             panels.append(Panel(f"{units} units", exhibit.axis, exhibit.metric, curves, ticks=(1, 2, 3)))

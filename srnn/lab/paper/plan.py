@@ -101,6 +101,10 @@ class Point:
     x: Any
     run: Run
 
+    @property
+    def id(self) -> str:
+        return self.run.id
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -145,11 +149,11 @@ class Exhibit:
     """A table or figure of the paper.
 
     Attributes:
-        id: Name of the exhibit and of its file in `exhibits/`.
         title: What it shows.
         where: Where the paper has it.
         metric: What is compared, with its unit.
         axis: What the places of a line are.
+        id: Name of its file in `exhibits/`, which sets this field and the next four.
         points: The runs, by plan.
         measurements: The measurements, by plan.
         tabulate: The tables, from the exhibit and evidence.
@@ -161,11 +165,11 @@ class Exhibit:
         departures: Where we differ from the paper or from its authors' code, in sentences.
     """
 
-    id: str
     title: str
     where: str
     metric: str
     axis: str
+    id: str = ""
     points: Callable[["Plan"], Iterator[Point]] = _nothing
     measurements: Callable[["Plan"], Iterator[Measurement]] = _nothing
     tabulate: Callable[["Exhibit", "Evidence"], Iterable["Table"]] = _nothing
@@ -184,10 +188,13 @@ class Exhibit:
         """Returns the figures for which something was recorded."""
         return [figure for figure in self.draw(self, evidence) if figure.panels]
 
+    def parts(self, plan: "Plan") -> list[Point | Measurement]:
+        """Returns all points and measurements."""
+        return [*self.points(plan), *self.measurements(plan)]
+
     def data_sets(self, plan: "Plan") -> list[str | None]:
         """Returns the data set that each part needs, None where data are generated."""
-        parts: list[Point | Measurement] = [*self.points(plan), *self.measurements(plan)]
-        return [part.run.task.data_set if part.run else None for part in parts]
+        return [part.run.task.data_set if part.run else None for part in self.parts(plan)]
 
 
 EXHIBITS: dict[str, Exhibit] = {}  # by id; exhibits/__init__.py fills it, on the first import of anything in srnn.lab.paper
@@ -239,11 +246,15 @@ class Plan:
         paper = make_run(task, network, **(limit | settings)) if line.recipe == "original" else run
         return Point(line, x, paper if replace(run, recipe="paper") == paper else run)
 
+    def seeded(self, line: Line, x: Any, task: str, count: int = len(SEEDS), **how: Any) -> Iterator[Point]:
+        """Yields the same point with so many seeds."""
+        for seed in SEEDS[:count]:
+            yield self.point(line, x, task, seed=seed, **how)
+
     def points(self, networks: Iterable[str], x: Any, task: str, *, twice: str = "", **how: Any) -> Iterator[Point]:
         """Yields a point for each network at one place, with two seeds for the network named by `twice`."""
         for network in networks:
-            for seed in SEEDS[: 2 if network == twice else 1]:
-                yield self.point(Line(network), x, task, seed=seed, **how)
+            yield from self.seeded(Line(network), x, task, 2 if network == twice else 1, **how)
 
     def originals(self, x: Any, task: str, **how: Any) -> Iterator[Point]:
         """Yields a point for each baseline with its original recipe, at one place."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from srnn.lab.paper.evidence import CLOCKS, CUT, Evidence, Result, mean
+from srnn.lab.paper.evidence import CUT, Evidence, Result, mean
 from srnn.lab.paper.plan import TASKS, Exhibit, Key, Line
 from srnn.lab.training.progress import number
 
@@ -70,10 +70,9 @@ def exhibit_table(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     The paper's numbers are in a column next to ours. A separate row shows what SRNN had reached when the clock stopped the
     baselines.
     """
-    ran, planned = evidence.results[exhibit.id], evidence.planned[exhibit.id]
     in_print = {**exhibit.quoted, **exhibit.published}
     printed = list(dict.fromkeys(x for _, x in in_print))
-    places = list(dict.fromkeys([*(x for _, x in planned), *printed]))
+    places = list(dict.fromkeys([*(x for _, x in evidence.planned[exhibit.id]), *printed]))
     if all(isinstance(x, int) for x in places):
         places.sort()
     headings = [f"by {exhibit.axis}"]
@@ -81,25 +80,33 @@ def exhibit_table(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         place = TASKS.get(x, str(x))
         headings += [place] + ([f"{place}, paper"] if x in printed else [])
     rows: list[tuple[str, ...]] = []
-    in_time: list[tuple[str, ...]] = []
     for line in dict.fromkeys([*shown_lines(exhibit, evidence), *(line for line, _ in in_print)]):
-        row, earlier = [line.label], [line.label + IN_TIME]
-        for x in places:
-            results = ran.get((line, x), ())
-            wanted = planned.get((line, x), 0) or int((line, x) in exhibit.published)
-            row.append(cell(results, wanted) + _fewer(results, ran.get((line.base, x), ())))
-            compared = [each for (other, at), found in ran.items() if at == x and other.base == line for each in found]
-            earlier.append(by_then(results, compared))
-            if x in printed:
-                row.append(number_in_print(exhibit, line, x))
-                earlier.append("")
-        rows.append(tuple(row))
-        if any(earlier[1:]):
-            in_time.append(tuple(earlier))
-            rows.append(in_time[-1])
-    rows = [row for row in rows if any(row[1:])]
+        rows += table_rows(exhibit, evidence, line.label, {(line, x): x in printed for x in places})
     caption = f"{exhibit.title}: ours and the paper's" if in_print else f"{exhibit.title}: what we measured"
-    yield Table(exhibit.id, caption, tuple(headings), tuple(rows), notes(exhibit, rows, ran, bool(in_time)))
+    yield Table(exhibit.id, caption, tuple(headings), tuple(rows), notes(exhibit, evidence, rows))
+
+
+def table_rows(exhibit: Exhibit, evidence: Evidence, label: str, keys: Mapping[Key, bool]) -> list[tuple[str, ...]]:
+    """Returns a row of results, and one of what SRNN had reached when the clock stopped the baselines; only those with content.
+
+    Args:
+        exhibit: The exhibit.
+        evidence: Our results.
+        label: Name of the row.
+        keys: A line and a place for each cell, and whether the paper's number has a cell next to it.
+    """
+    ran, planned = evidence.results[exhibit.id], evidence.planned[exhibit.id]
+    row, earlier = [label], [label + IN_TIME]
+    for (line, x), has_paper in keys.items():
+        results = ran.get((line, x), ())
+        wanted = planned.get((line, x), 0) or int((line, x) in exhibit.published)
+        compared = [each for (other, at), found in ran.items() if at == x and other.base == line for each in found]
+        row += [cell(results, wanted) + _fewer(results, ran.get((line.base, x), ()))]
+        earlier += [by_then(results, compared)]
+        if has_paper:
+            row.append(number_in_print(exhibit, line, x))
+            earlier.append("")
+    return [tuple(each) for each in (row, earlier) if any(each[1:])]
 
 
 def shown_lines(exhibit: Exhibit, evidence: Evidence) -> list[Line]:
@@ -117,7 +124,7 @@ def _fewer(results: Sequence[Result], srnn: Sequence[Result]) -> str:
 
 def by_then(srnn: Sequence[Result], baselines: Sequence[Result]) -> str:
     """Returns the best of SRNN within the time of the baselines that the clock stopped, if SRNN trained for longer."""
-    stopped = [each.time for each in baselines if each.record["ended_by"] in CLOCKS]
+    stopped = [each.time for each in baselines if each.is_stopped]
     is_longer = srnn and stopped and max(stopped) < srnn[0].cpu_seconds
     best = srnn[0].best(seconds=max(stopped)) if is_longer else None
     return "" if best is None else number(best)
@@ -137,7 +144,7 @@ def cell(results: Sequence[Result], planned: int) -> str:
     if value is None:
         return end or "no value"
     values = [each.value or 0.0 for each in results]
-    if not results[0].has_split:  # losses of seeds that learned and seeds that did not are far apart: no run is near their mean
+    if results[0].reports is None:  # losses of seeds that learned and of others are far apart: no run is near their mean
         value = median(values)
     seeds = f"{len(values)} of {planned} seeds" if len(values) < planned else f"{len(values)} seeds"
     about = [f"{number(min(values))} to {number(max(values))}"] if len(values) > 1 else []
@@ -158,22 +165,21 @@ def number_in_print(exhibit: Exhibit, line: Line, x: Any) -> str:
     return f"({exhibit.quoted[line, x]:.2f})" if (line, x) in exhibit.quoted else ""
 
 
-def notes(
-    exhibit: Exhibit, rows: Sequence[Sequence[str]], ran: Mapping[Key, Sequence[Result]], in_time: bool
-) -> tuple[str, ...]:
-    """Returns how to read these rows; `in_time` says whether some show SRNN in the baselines' time."""
+def notes(exhibit: Exhibit, evidence: Evidence, rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Returns how to read these rows."""
     found = [
         f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}. For several seeds: the mean (the median of losses), the lowest and "
         "the highest."
     ]
     if any(CUT in text for row in rows for text in row[1:]):
         found.append(f"{CUT} Stopped by the clock, with the share of its updates in brackets: not an equal comparison.")
-    if in_time:
+    if any(row[0].endswith(IN_TIME) for row in rows):
         found.append(
             "In the baselines' time: the best of the main seed's curve by then, if SRNN trained for longer. The curve is of "
             "validation data if the task has any."
         )
-    if any(line.recipe == "original" and each.run["recipe"] == "paper" for (line, _), seeds in ran.items() for each in seeds):
+    ran = evidence.results[exhibit.id].items()
+    if any(line.recipe == "original" and each.run["recipe"] == "paper" for (line, _), seeds in ran for each in seeds):
         found.append("If a network's original recipe equals the paper's, both rows show the same run.")
     if exhibit.quoted:
         found.append("The paper quotes the numbers in brackets from other work.")
@@ -183,4 +189,4 @@ def notes(
 def measured(evidence: Evidence, exhibit: str, line: Line, x: Any) -> Any:
     """Returns what was measured at a point, or None."""
     record = evidence.measured[exhibit].get((line, x))
-    return None if record is None else record["found"]
+    return None if record is None else record.found

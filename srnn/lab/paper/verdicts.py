@@ -5,13 +5,14 @@ into parts, one for each place and baseline. A part is true, false, true at equa
 baseline that might still have got there. `combine` makes a verdict of them, and ABOUT says how.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from srnn.lab.paper import evidence as comparing
-from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, UNCLEAR, WORSE, Evidence, Missing, Result, mean, star
+from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, SOLVED, UNCLEAR, WORSE, Evidence, Missing, Result, mean, star
 from srnn.lab.paper.plan import EXHIBITS, Line
 from srnn.lab.paper.table import Table
 from srnn.lab.training.progress import number
@@ -21,7 +22,6 @@ AT_EQUAL_TIME, NOT_TESTED = "holds at equal time, not tested at equal examples",
 VERDICTS = (HOLDS, AT_EQUAL_TIME, IN_PART, FAILS, NOT_TESTED)
 
 
-SOLVED = 10  # copy and adding are solved when the loss is below the chance level divided by this; see Result.is_solved
 SRNN = Line()
 BUSY = 0.3  # cores that other programs may keep busy while time is measured
 
@@ -60,9 +60,18 @@ class Part(Enum):
 
 Parts = list[bool | Part]
 OUTCOMES: dict[str, bool | Part] = {BETTER: True, IN_TIME: Part.TIME, SAME: False, WORSE: False, UNCLEAR: Part.UNKNOWN}
-Judgement = tuple[str, str]  # a verdict, and the numbers behind it
-Judge = Callable[[Evidence], Judgement]
 Look = Callable[[Evidence], str]
+
+
+class Judgement(NamedTuple):
+    """A verdict, the numbers behind it, and the one number that the list of verdicts shows."""
+
+    verdict: str
+    found: str
+    key: str
+
+
+Judge = Callable[[Evidence], Judgement]
 
 
 class Diverged(Exception):
@@ -91,10 +100,9 @@ class Claim:
         """Returns the verdict and what was measured. Missing runs and diverged runs of SRNN decide it too."""
         try:
             return self.judge(evidence)
-        except Diverged as lost:
-            return FAILS, str(lost)
-        except Missing as missing:
-            return NOT_TESTED, str(missing)
+        except (Diverged, Missing) as why:
+            verdict = FAILS if isinstance(why, Diverged) else NOT_TESTED
+            return Judgement(verdict, str(why), re.split("[;:,]", str(why))[0])
 
 
 @dataclass(frozen=True)
@@ -105,13 +113,15 @@ class Verdict:
         claim: The claim.
         verdict: One of `VERDICTS`.
         found: What was measured.
+        key: The one number of it that the list of verdicts shows.
         printed: The verdict on the paper's own numbers, or None if the rule cannot be applied to them.
     """
 
     claim: Claim
     verdict: str
     found: str
-    printed: str | None = None
+    key: str
+    printed: str | None
 
 
 @dataclass(frozen=True)
@@ -127,11 +137,16 @@ CLAIMS: dict[int, Claim] = {}
 FINDINGS: dict[str, list[tuple[str, str, Look]]] = {}  # by exhibit: title, text, and numbers
 
 
-def claim(number: int, says: str, *, rule: str) -> Callable[[Judge], Judge]:
-    """Registers a function as the judge of a claim, which belongs to the exhibit whose file the function is in."""
+def claim(number: int, says: str) -> Callable[[Judge], Judge]:
+    """Registers a function as the judge of a claim, which belongs to the exhibit whose file the function is in.
+
+    The docstring of the function, "Holds when ...", is the rule. Names in braces are constants of its file or of this one.
+    """
 
     def register(judge: Judge) -> Judge:
         assert number not in CLAIMS, f"there are two claims {number}"
+        text = " ".join((judge.__doc__ or "").split()).removeprefix("Holds when ").removesuffix(".")
+        rule = text.format_map({**globals(), **judge.__globals__})
         CLAIMS[number] = Claim(number, says, _exhibit_of(judge), rule, judge)
         return judge
 
@@ -156,7 +171,7 @@ def verdicts(evidence: Evidence) -> list[Verdict]:
     """Returns one verdict for every claim, by number."""
     printed, found = Evidence.printed(), []
     for _, each in sorted(CLAIMS.items()):
-        of_the_paper = each.judged(printed)[0]
+        of_the_paper = each.judged(printed).verdict
         found.append(Verdict(each, *each.judged(evidence), None if of_the_paper == NOT_TESTED else of_the_paper))
     return found
 
@@ -193,11 +208,6 @@ def combine(parts: Iterable[bool | Part], conditions: Iterable[bool | Part] = ()
     if False in found:
         return IN_PART if found & {True, Part.TIME} else FAILS
     return AT_EQUAL_TIME if found and Part.UNKNOWN not in found else NOT_TESTED
-
-
-def solved_at(result: Result) -> float:
-    """Returns the loss below which the task of a run counts as solved."""
-    return result.chance / SOLVED
 
 
 @dataclass(frozen=True, order=True)

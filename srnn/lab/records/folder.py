@@ -18,7 +18,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import safetensors
 import safetensors.torch
@@ -78,41 +78,37 @@ class RunFolder:
                 said = error.strerror or error
                 raise StorageError(f"{self.path} cannot be used as a run folder: {said}; give another --out") from error
 
-    def append_metrics(self, entry: dict[str, Any]) -> None:
-        """Add a line."""
+    @contextlib.contextmanager
+    def _open_metrics(self) -> Iterator[BinaryIO]:
+        """Yield the file of metrics, to add to its end."""
         try:
             with self.metrics.open("ab") as file:
-                file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
+                yield file
         except OSError as error:
             raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is unchanged") from error
+
+    def append_metrics(self, entry: dict[str, Any]) -> None:
+        """Add a line."""
+        with self._open_metrics() as file:
+            file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
 
     def cut_metrics(self, length: int) -> None:
         """Keep the first `length` bytes only: a run that resumes from a checkpoint repeats the rest."""
-        try:
-            with self.metrics.open("ab") as file:
-                if file.tell() < length:
-                    raise RecordError(f"{self.metrics} has lost its end: expected at least {length} bytes, got {file.tell()}")
-                file.truncate(length)
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}") from error
+        with self._open_metrics() as file:
+            if file.tell() < length:
+                raise RecordError(f"{self.metrics} has lost its end: expected at least {length} bytes, got {file.tell()}")
+            file.truncate(length)
+            os.fsync(file.fileno())
 
     def metrics_length(self) -> int:
         """Return the number of bytes written so far, after syncing them to disk."""
-        try:
-            with self.metrics.open("ab") as file:
-                os.fsync(file.fileno())
-                return file.tell()
-        except OSError as error:
-            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is unchanged") from error
+        with self._open_metrics() as file:
+            os.fsync(file.fileno())
+            return file.tell()
 
     def metrics_digest(self, length: int) -> str:
         """Return a digest of the first `length` bytes."""
-        try:
-            with self.metrics.open("rb") as file:
-                return hashlib.sha256(file.read(length)).hexdigest()
-        except OSError as error:
-            raise RecordError(f"{self.metrics} cannot be read: {error.strerror}; the checkpoint needs it") from error
+        return hashlib.sha256(store.read_bytes(self.metrics)[:length]).hexdigest()
 
     def clear(self) -> None:
         """Delete the run."""
@@ -126,12 +122,9 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the entries of the curve."""
-        if not self.metrics.exists():  # no entry yet
-            return []
+        lines = store.read_bytes(self.metrics).splitlines() if self.metrics.exists() else []  # no entry yet
         try:
-            return [json.loads(line) for line in self.metrics.read_bytes().splitlines()]
-        except OSError as error:
-            raise RecordError(f"{self.metrics} cannot be read: {error.strerror}") from error
+            return [json.loads(line) for line in lines]
         except (ValueError, RecursionError) as error:
             raise RecordError(f"{self.metrics} is damaged: {error}") from error
 
@@ -149,13 +142,7 @@ def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
     Raises:
         RecordError: The file is missing or damaged.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise RecordError(f"{path} is not there") from None
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
-    return parse_tensors(content, path)
+    return parse_tensors(store.read_bytes(path), path)
 
 
 def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Records as typed objects: a finished run, a measurement, a run that failed; and the one reader of a folder of records."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
@@ -67,29 +67,21 @@ class Stored:
         Raises:
             RecordError: Something is missing, or has a value of another type. The error names it.
         """
-        kind: Any = cls
-        keys, types, name = _keys(kind), _types(kind), f"the record {plain.get('id', 'without an id')}"
-        if missing := [key for key, each in keys.items() if key not in plain and each.default is MISSING]:
+        known = _known_fields(cls)  # type: ignore[arg-type]
+        name = f"the record {plain.get('id', 'without an id')}"
+        if missing := [key for key, (_, _, is_required) in known.items() if is_required and key not in plain]:
             raise RecordError(f"{name} is not whole: it lacks {', '.join(missing)}")
-        values = {}
-        for key in keys.keys() & plain.keys():
-            hint = types[keys[key].name]
-            values[keys[key].name] = value = _parse(hint, plain[key], f"{name} is damaged: {key}")
-            if not isinstance(value, hint):
-                raise RecordError(f"{name} is damaged: {key} has a value of type {type(value).__name__}")
-        rest = {key: value for key, value in plain.items() if key not in keys and key != "kind"}
-        return cls(**values, environment=rest, absent=frozenset(keys.keys() - plain.keys()))
+        stored = {key: field for key, field in known.items() if key in plain}
+        values = {field: _parse(hint, plain[key], f"{name} is damaged: {key}") for key, (field, hint, _) in stored.items()}
+        rest = {key: value for key, value in plain.items() if key not in known and key != "kind"}
+        return cls(**values, environment=rest, absent=frozenset(known.keys() - plain.keys()))
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form, as plain values."""
-        kind: Any = type(self)
-        values = {key: getattr(self, each.name) for key, each in _keys(kind).items() if key not in self.absent}
+        known = _known_fields(type(self)).items()  # type: ignore[arg-type]
+        values = {key: getattr(self, field) for key, (field, _, _) in known if key not in self.absent}
         plain = {key: asdict(value) if is_dataclass(value) else value for key, value in values.items()}  # type: ignore[arg-type]
         return {"kind": self.kind, **plain, **self.environment}
-
-    def __getitem__(self, key: str) -> Any:
-        """Return a stored value by its key. For code that does not use the attributes yet."""
-        return self.to_json()[key]
 
     @property
     def commit(self) -> str:
@@ -141,20 +133,19 @@ class Record(Stored):
     started: str = ""
     finished: str = ""
 
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> "Record":
-        """Build a record from its stored form. Older ones do not say which split the task reports: result and curve do."""
-        record = super().from_json(plain)
-        if "reports" not in record.absent:
-            return record
-        evaluated = "test" if "evaluation_score" in record.curve else None
-        reports = record.result.split if record.result else evaluated
-        higher_is_better = record.result is not None and record.result.metric == "accuracy"
-        return replace(record, reports=reports, higher_is_better=higher_is_better)
+    def __post_init__(self) -> None:
+        if "reports" in self.absent:  # an older record: result and curve tell which split the task reports
+            evaluated = "test" if "evaluation_score" in self.curve else None
+            object.__setattr__(self, "reports", self.result.split if self.result else evaluated)
+            object.__setattr__(self, "higher_is_better", self.result is not None and self.result.metric == "accuracy")
 
     @property
     def seed(self) -> int:
         return self.run["seed"]
+
+    @property
+    def network(self) -> str:
+        return self.run["network"]["name"]
 
     @property
     def diverged(self) -> bool:
@@ -261,13 +252,11 @@ def load(path: Path) -> Record:
 
 
 @cache
-def _keys(kind: type[Stored]) -> dict[str, Any]:
-    """The fields of a kind by the keys they are stored under."""
+def _known_fields(kind: Any) -> dict[str, tuple[str, Any, bool]]:
+    """The fields of a kind by the keys they are stored under: name, type, and whether a record must have it."""
+    hints = get_type_hints(kind)
     found = (each for each in fields(kind) if each.name not in ("environment", "absent"))
-    return {each.metadata.get("key", each.name): each for each in found}
-
-
-_types = cache(get_type_hints)
+    return {each.metadata.get("key", each.name): (each.name, hints[each.name], each.default is MISSING) for each in found}
 
 
 def _parse(hint: Any, value: Any, about: str) -> Any:
@@ -278,4 +267,6 @@ def _parse(hint: Any, value: Any, about: str) -> Any:
                 return part(**value)  # type: ignore[operator]
             except TypeError as error:
                 raise RecordError(f"{about}: {error}") from None
+    if not isinstance(value, hint):
+        raise RecordError(f"{about} has a value of type {type(value).__name__}")
     return value

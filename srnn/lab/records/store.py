@@ -69,6 +69,18 @@ def replace(path: Path, content: bytes) -> None:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        RecordError: The file is missing or cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def environment() -> dict[str, Any]:
     """Return versions, machine, commit and backend: what a number depends on besides its settings."""
     versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
@@ -119,10 +131,9 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
         RecordError: The file is missing, is not a record, or does not match its digest.
     """
+    content = read_bytes(path)
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"there is no record at {path}: {error.strerror}") from error
+        record = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
     if not isinstance(record, dict):
@@ -139,10 +150,7 @@ def filled(path: Path, name: str, block: str) -> bytes:
         RecordError: The file does not have each of the comments once.
     """
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+    text = read_bytes(path).decode()
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
         raise RecordError(f"{path} must hold {begin} and after it {end}, once each: the table goes between them")
     return f"{text.split(begin)[0]}{begin}\n{block}\n{end}{text.split(end)[1]}".encode()
@@ -196,12 +204,8 @@ def remove(path: Path, name: str) -> None:
 
 def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the records of a file that has one per line, and a message about each line that cannot be used."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise RecordError(f"there are no records at {path}: {error.strerror}") from error
     found, faults = [], []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_bytes(path).splitlines(), start=1):
         record = _parsed(line)
         if record is None or "kind" not in record or not isinstance(record.get("id"), str):
             faults.append(f"{path}:{number} is damaged: it must be one JSON object with kind and id; it is left out")
@@ -212,17 +216,6 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
             faults.append(f"{path}:{number} is altered: its content does not match its digest; it is left out")
         else:
             found.append(_unsigned(record))
-    return found, faults
-
-
-def read_folder(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the same for all files of records in a folder, as plain values; `record.read` returns typed records."""
-    found: list[dict[str, Any]] = []
-    faults: list[str] = []
-    for path in sorted(folder.glob("*.jsonl")):
-        good, bad = read_lines(path)
-        found += good
-        faults += bad
     return found, faults
 
 

@@ -3,13 +3,12 @@
 All numbers are computed from verdicts and records. A sentence is left out when its records are missing.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from srnn.lab.paper.evidence import CLOCKS, Evidence, Result
+from srnn.lab.paper.evidence import Evidence, Result
 from srnn.lab.paper.figure import Curve, Figure, Panel
 from srnn.lab.paper.verdicts import VERDICTS, Verdict
 
@@ -50,21 +49,16 @@ def runs(evidence: Evidence, exhibit: str, task: str, **settings: object) -> lis
     """Returns the distinct runs of an exhibit on one task, with these settings of the task or of the run itself."""
     found = {each.id: each for group in evidence.results[exhibit].values() for each in group}
     asked = {"name": task, **settings}.items()
-    return [each for each in found.values() if asked <= (each.run | each.run["task"] | {"network": _network(each)}).items()]
-
-
-def _network(result: Result) -> str:
-    return str(result.run["network"]["name"])
+    return [each for each in found.values() if asked <= (each.run | each.run["task"] | {"network": each.network}).items()]
 
 
 def _copied(evidence: Evidence) -> Iterator[str]:
     found = runs(evidence, "copy", "copy", length=DELAY)
-    ours = [each for each in found if _network(each) == "srnn"]
-    theirs = [each for each in found if _network(each) != "srnn"]
+    ours, theirs = ([each for each in found if (each.network == "srnn") is is_ours] for is_ours in (True, False))
     if ours and theirs:
-        seconds = [at for each in ours if (at := each.reached(each.chance / 10)) is not None]
-        solved = sorted({_network(each) for each in theirs if each.is_solved})
-        count = len({_network(each) for each in theirs})
+        seconds = [at for each in ours if (at := each.reached(each.solved_at)) is not None]
+        solved = sorted({each.network for each in theirs if each.is_solved})
+        count = len({each.network for each in theirs})
         others = f"of {count} baselines {', '.join(solved)} can" if solved else f"none of {count} baselines can"
         quick = f" in {max(at for _, at in seconds):.0f} CPU seconds or less" if seconds else ""
         yield (
@@ -90,7 +84,7 @@ def _mean(results: Sequence[Result]) -> float:
 
 
 def _timed(evidence: Evidence) -> Iterator[str]:
-    found = [each["found"]["times_srnn"] for each in evidence.measured["runtime"].values()]
+    found = [each.found["times_srnn"] for each in evidence.measured["runtime"].values()]
     times = {network: [each[network] for each in found if network in each] for network in ("gru", "rnn")}
     if all(times.values()):
         gru, rnn = (f"{min(each):.1f} to {max(each):.1f} times" for each in times.values())
@@ -98,9 +92,8 @@ def _timed(evidence: Evidence) -> Iterator[str]:
 
 
 def _stopped(evidence: Evidence) -> Iterator[str]:
-    found = {each.id: each for groups in evidence.results.values() for group in groups.values() for each in group}
-    theirs = [each for each in found.values() if _network(each) != "srnn"]
-    stopped = sum(each.record["ended_by"] in CLOCKS for each in theirs)
+    theirs = [each for each in evidence.runs.values() if each.network != "srnn"]
+    stopped = sum(each.is_stopped for each in theirs)
     if stopped:
         yield (
             f"Baselines are slow on a CPU: a time limit stopped {stopped} of their {len(theirs)} runs early, so most "
@@ -123,11 +116,11 @@ def lead(evidence: Evidence) -> Figure | None:
     lines, told = [], []
     for network, label in (("srnn", "SRNN"), ("gru", "nn.GRU")):
         found = runs(evidence, "psmnist", "pmnist", network=network, recipe="paper")
-        drawn = [each for each in found if len(each.curve) > 2] or [each for each in found if each.curve]
+        drawn = [each for each in found if len(each.smooth) > 2] or [each for each in found if each.smooth]
         if not drawn:
             return None
         for k, each in enumerate(drawn):
-            _, seconds, values = zip(*each.curve, strict=True)
+            _, seconds, values = zip(*each.smooth, strict=True)
             lines.append(Curve(label, seconds, values, network, thin=k > 0))
         times, first = fmean(each.cpu_seconds for each in drawn) / 60, drawn[0]
         told.append(
@@ -140,42 +133,3 @@ def lead(evidence: Evidence) -> Figure | None:
     caption = f"Permuted MNIST, 784 steps. {'. '.join(told)}. Thin lines are further seeds ({seeds} in all)."
     alt = "Validation accuracy on permuted MNIST over CPU seconds, for SRNN and nn.GRU."
     return Figure("lead", caption, alt, [panel])
-
-
-# One number for each claim, found in the text of its verdict: a pattern, and how its groups are shown.
-KEY_NUMBERS: dict[int, tuple[str, str]] = {
-    1: (r"(\d+ of \d+) runs diverged", "{} runs diverged"),
-    2: (r"srnn untrained \S+(?: \([^)]*\))?, ([\d.e-]+)", "{} of the gradient is left at T = 1000, untrained"),
-    3: (r"estimate (\S+) and.*?adding untrained (\S+) and", "{1} of units, not {0}, after 10 steps"),
-    4: (r"srnn (\S+ ± [\d.]+)", "exponent {}"),
-    5: (r"(\d+ of \d+) seeds", "{} seeds at the longest delay"),
-    6: (r"of (\d+) runs.* in (\d+)$", "{1} of {0} runs"),
-    7: (r"gru 100: (\S+),", "{} of chance level: GRU at T = 100"),
-    8: (r"srnn at 200 (\d+) \((\d+)\)", "{} updates, not {}: SRNN at T = 200"),
-    9: (r"T 100: nru (\d+)", "{} updates: NRU at T = 100"),
-    10: (r"copy T 500 (\S+?);", "loss {} on copy at T = 500"),
-    11: (r"accuracy ([\d.]+) after", "{} % accuracy"),
-    12: (r"SRNN ([\d.]+)", "{} % accuracy"),
-    13: (r"([-\d.]+) points on pMNIST, ([-\d.]+)", "{1} points, {0} on pMNIST"),
-    14: (r"from ([\d.]+) to ([\d.]+)", "{} to {} % accuracy"),
-    15: (r"gains (\S+) points", "{} points"),
-    16: (r"of (\d+) comparisons \D*(\d+)", "better in {1} of {0} comparisons"),
-    17: (r": ([\d.]+) times", "{} times"),
-    18: (r"median ([\d.]+)", "{} times the error, median"),
-    19: (r"\((\d+%)[^)]*\) at 1024", "{} of the error at 1024 and 2048 units"),
-    20: (r"between them (\S+) a step", "{} a step between the markers"),
-    21: (r"([\d.]+) in the delay", "{} a step in the delay"),
-    22: (r"pMNIST ([\d.]+)", "{} over the first third"),
-    23: (r"speech (\S+%)", "{} of lasting units a step"),
-    24: (r"8x8, 100: ([\d.]+) \(\D*([\d.]+\*?)\)", "{} %, best baseline {} % (8x8, 100 samples)"),
-    25: (r"8x8, 100: (\d+) \(\D*(\d+)\)", "{} epochs, best baseline {} (8x8, 100 samples)"),
-    26: (r"speech: \S+ ([\d.]+ times)", "{} on speech"),
-    27: (r"SRNN ([\d,]+)", "{} parameters"),
-}
-
-
-def key_number(verdict: Verdict) -> str:
-    """Returns the one number that a verdict's row shows; the first words of the verdict's text where it has none."""
-    pattern, form = KEY_NUMBERS[verdict.claim.number]
-    found = re.search(pattern, verdict.found)
-    return form.format(*found.groups()) if found else re.split("[;:,]", verdict.found)[0]

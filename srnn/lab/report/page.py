@@ -25,17 +25,11 @@ from srnn.lab.paper.table import Table
 from srnn.lab.paper.verdicts import ABOUT, Verdict, findings, verdict_table, verdicts
 from srnn.lab.records import record as records
 from srnn.lab.records import store
+from srnn.lab.records.record import Failure, Measured, Record, Records
 from srnn.lab.report import answer, plot
 from srnn.lab.report.runs import DEFAULTS
 from srnn.lab.training.progress import number, plain
 from srnn.lab.training.recipes import SHOWN
-
-TITLE = "Shuffling Recurrent Neural Networks: does the paper hold?"
-TITLE_WITHOUT_VERDICTS = "Shuffling Recurrent Neural Networks: what these runs show"
-LEAD = (
-    "Rotman and Wolf (2020) propose a recurrent network that shifts its state instead of multiplying it by a matrix. This "
-    "page repeats their experiments on an ordinary CPU and checks each claim of the paper."
-)
 
 
 def make(
@@ -66,8 +60,8 @@ def make(
         RecordError: If no record belongs to an exhibit.
         StorageError: If `out` cannot be written.
     """
-    found, faults = read_and_print(results, console)
-    evidence = Evidence.gather(found, plan or Plan(all_networks=True), points)
+    found = read(results, console)
+    evidence = Evidence.gather(found.found, plan or Plan(all_networks=True), points)
     if not any(evidence.has(name) for name in EXHIBITS):
         raise RecordError(f"no record in {results} belongs to an exhibit; `srnn reproduce copy` makes some")
     sections = []
@@ -82,7 +76,7 @@ def make(
         if judged:
             _write_table(verdict_table(judged), out)
         page = out / "index.html"
-        store.replace(page, _page(judged, sections, evidence, found, faults, lead).encode())
+        store.replace(page, _page(judged, sections, evidence, found, lead).encode())
     except OSError as error:
         if isinstance(error, StorageError):
             raise
@@ -90,20 +84,13 @@ def make(
     return page
 
 
-def read(results: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns all records of a folder, and a message for each line that holds no complete record."""
+def read(results: Path, console: Console) -> Records:
+    """Returns the records of a folder, and prints a message for each line that holds no complete record."""
     if not any(results.glob("*.jsonl")):
         raise RecordError(f"there are no records in {results}; make some with: srnn reproduce copy (or name another --results)")
-    recorded = records.read(results)
-    return [each.to_json() for each in recorded.found], list(recorded.faults)
-
-
-def read_and_print(results: Path, console: Console) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns what `read` returns, and prints its messages."""
-    found, faults = read(results)
-    for fault in faults:
-        console.print(fault, markup=False, highlight=False, soft_wrap=True)
-    return found, faults
+    found = records.read(results)
+    found.print_faults(console)
+    return found
 
 
 def _section(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
@@ -114,18 +101,15 @@ def _section(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
     for figure in drawn:
         plot.save(figure, out / "figures")
     planned = evidence.planned[exhibit.id]
-    recorded = {key: len(found) for key, found in evidence.results[exhibit.id].items()} | dict.fromkeys(
-        evidence.measured[exhibit.id], 1
-    )
+    recorded = {**evidence.results[exhibit.id], **{key: [each] for key, each in evidence.measured[exhibit.id].items()}}
     return {
         "exhibit": exhibit,
         "tables": shown,
         "drawn": drawn,
         "figures": [_figure(figure) for figure in drawn],
         "planned": sum(planned.values()),
-        "recorded": sum(count for key, count in recorded.items() if planned[key]),  # without runs beyond the plan
+        "recorded": sum(len(found) for key, found in recorded.items() if planned[key]),  # without runs beyond the plan
         "runs": _runs(exhibit, evidence),
-        "departures": exhibit.departures,
     }
 
 
@@ -133,14 +117,10 @@ def _figure(figure: Figure) -> dict[str, Any]:
     """Returns a figure as the template shows it: an SVG for each panel, and the legend as HTML."""
     count = len(figure.panels)
     wide, narrow = 2 if count in (1, 2, 4) else 3, 2  # columns; the legend fills the cells that are left
-    return {
-        "name": figure.name,
-        "caption": figure.caption,
-        "alt": figure.alt,
+    drawn = map(markupsafe.Markup, plot.inline(figure))
+    return vars(figure) | {
         "legend": [(label, colour, plot.sample(dash)) for label, colour, dash in figure.legend],
-        "panels": [
-            (panel.title, markupsafe.Markup(svg)) for panel, svg in zip(figure.panels, plot.inline(figure), strict=True)
-        ],
+        "panels": [(panel.title, svg) for panel, svg in zip(figure.panels, drawn, strict=True)],
         "layout": f"--wide: {wide}; --wide-rest: {-count % wide or wide}; --narrow: {narrow}; "
         f"--narrow-rest: {-count % narrow or narrow}",
     }
@@ -160,22 +140,22 @@ def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
             _settings(each.run),
             f"{each.parameters:,}",
             f"{each.updates:,}",
-            str(each.record["ended_by"]),
+            each.ended_by,
             f"{each.seconds:,.0f} ({each.cpu_seconds:,.0f})",
-            _commit(each.record),
+            each.commit,
         )
         for (line, x), results in evidence.results[exhibit.id].items()
         for each in results
     ]
-    known = {each.id: each.record for points in evidence.results.values() for found in points.values() for each in found}
-    for (line, x), record in evidence.measured[exhibit.id].items():
-        after = _trained(record.get("trained"), known.get(record["measurement"]["run"]))
-        settings = ", ".join(f"{name} {plain(value)}" for name, value in record["measurement"]["settings"].items())
-        rows.append((record["id"], f"{line}, {x}", settings, "", after, "", f"{record['seconds']:,.0f}", _commit(record)))
+    known = evidence.runs
+    for (line, x), measured in evidence.measured[exhibit.id].items():
+        after = _trained(measured.trained, known.get(measured.measurement["run"]))
+        settings = ", ".join(f"{name} {plain(value)}" for name, value in measured.measurement["settings"].items())
+        rows.append((measured.id, f"{line}, {x}", settings, "", after, "", f"{measured.seconds:,.0f}", measured.commit))
     return rows
 
 
-def _trained(trained: Mapping[str, Any] | None, recorded: Mapping[str, Any] | None) -> str:
+def _trained(trained: Mapping[str, Any] | None, recorded: Record | None) -> str:
     """Returns how long the measured weights were trained, and their score where it differs from the recorded run's.
 
     A measurement reruns a training whose folder is gone. A newer commit or a time limit can change the result.
@@ -183,45 +163,36 @@ def _trained(trained: Mapping[str, Any] | None, recorded: Mapping[str, Any] | No
     if trained is None:
         return ""
     said = f"after {trained['updates']:,} updates"
-    ours, theirs = ((each or {}).get("result") or (each or {}).get("training") or {} for each in (trained, recorded))
-    a, b = (each.get("value", each.get("lowest")) for each in (ours, theirs))
-    return said if a is None or b is None or a == b else f"{said}, rerun: {number(a)}, recorded {number(b)}"
+    result, training = trained.get("result"), trained.get("training")
+    ours = result["value"] if result else training["lowest"] if training else None
+    theirs = recorded.score if recorded else None
+    if ours is None or theirs is None or ours == theirs:
+        return said
+    return f"{said}, rerun: {number(ours)}, recorded {number(theirs)}"
 
 
 def _settings(run: Mapping[str, Any]) -> str:
     """Returns network, optimizer, recipe, and the settings of a run that differ from the defaults."""
     network = ", ".join(f"{name} {plain(value)}" for name, value in run["network"].items() if name != "name")
     said = ("task", "network", "optimizer", "lr", "batch_size", "recipe", "seed", "threads")
-    more = "".join(
-        f", {name} {plain(run[name])}" for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual
-    )
+    changed = [name for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual]
+    more = "".join(f", {name} {plain(run[name])}" for name in changed)
     recipe = SHOWN.get(run["recipe"], run["recipe"])  # records come from anywhere
     return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {recipe}"
 
 
-def _commit(record: Mapping[str, Any]) -> str:
-    commit = record.get("commit", {})
-    return str(commit.get("id", "unknown"))[:10] + (" + changes" if commit.get("dirty") is True else "")
-
-
 def _page(
-    judged: Sequence[Verdict],
-    sections: Sequence[Mapping[str, Any]],
-    evidence: Evidence,
-    found: Sequence[Mapping[str, Any]],
-    faults: Sequence[str],
-    lead: str,
+    judged: Sequence[Verdict], sections: Sequence[Mapping[str, Any]], evidence: Evidence, found: Records, lead: str
 ) -> str:
     loader = jinja2.PackageLoader("srnn.lab.report", "")
     here = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    here.filters |= {"slug": _slug, "code": _code, "short": answer.short, "key_number": answer.key_number}
+    here.filters |= {"slug": _slug, "code": _code, "short": answer.short}
     first = answer.pictures(figure for section in sections for figure in section["drawn"])
     return here.get_template("page.html").render(
-        title=TITLE if judged else TITLE_WITHOUT_VERDICTS,
         style=markupsafe.Markup(loader.get_source(here, "page.css")[0]),
-        lead=lead or LEAD,
+        lead=lead,
         sentences=answer.sentences(judged, evidence) if judged else [],
         pictures=[_picture(figure) for figure in first],
         rules=ABOUT,
@@ -232,8 +203,8 @@ def _page(
         findings=list(findings(evidence)) if judged else [],
         about=about(found),
         machines=_machines(found),
-        failures=[f"{record['id']}: {record.get('error', 'unknown')}" for record in found if record["kind"] == "failure"],
-        faults=faults,
+        failures=[f"{each.id}: {each.error}" for each in found.of(Failure)],
+        faults=found.faults,
     )
 
 
@@ -244,24 +215,23 @@ def _picture(figure: Figure) -> dict[str, Any]:
     return shown | {"images": images, "exhibit": figure.name.removeprefix("first-").removesuffix("-seconds")}
 
 
-def about(found: Sequence[Mapping[str, Any]]) -> str:
+def about(found: Records) -> str:
     """Returns a paragraph about the records: how many, what they hold, and how busy the machine was."""
-    runs = [record for record in found if record["kind"] == "run"]
-    hours = sum(record["cpu_seconds"] for record in runs) / 3600
-    rest = sum(record["kind"] == "measurement" for record in found)
+    runs = found.of(Record)
+    hours = sum(record.cpu_seconds for record in runs) / 3600
     return (
-        f"{len(runs)} runs ({hours:.1f} CPU hours) and {rest} measurements. A record holds all settings, the seed, the commit, "
-        "versions, the machine and the curve. The same settings on the same machine with the same commit give bit-identical "
-        f"results, except that a time limit may end a run earlier or later. {_shared(runs)}"
+        f"{len(runs)} runs ({hours:.1f} CPU hours) and {len(found.of(Measured))} measurements. A record holds all settings, "
+        "the seed, the commit, versions, the machine and the curve. The same settings on the same machine with the same "
+        f"commit give bit-identical results, except that a time limit may end a run earlier or later. {_shared(runs)}"
     )
 
 
-def _shared(runs: Sequence[Mapping[str, Any]]) -> str:
+def _shared(runs: Sequence[Record]) -> str:
     """Returns how many runs shared their core with other work, which can make CPU seconds slower."""
     parts = []
     for name, is_ours in (("SRNN", True), ("baselines", False)):
-        found = [record for record in runs if (record["run"]["network"]["name"] == "srnn") is is_ours]
-        shared = sum(record["seconds"] > 1.3 * record["cpu_seconds"] for record in found)
+        found = [record for record in runs if (record.network == "srnn") is is_ours]
+        shared = sum(record.seconds > 1.3 * record.cpu_seconds for record in found)
         parts.append(f"{shared} of {len(found)} runs of {name}")
     return (
         f"Wall-clock time is more than 1.3 times the CPU time in {' and '.join(parts)}: these runs shared their core "
@@ -269,13 +239,10 @@ def _shared(runs: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _machines(found: Sequence[Mapping[str, Any]]) -> list[str]:
-    kinds = Counter(
-        f"{record['machine']['cpu']}, {record['machine']['cores']} cores, torch {record['versions']['torch']}, "
-        f"srnn {record['versions']['srnn']}"
-        for record in found
-        if "machine" in record
-    )
+def _machines(found: Records) -> list[str]:
+    known = [each.environment for each in found.found if "machine" in each.environment]
+    about = [(each["machine"], each["versions"]) for each in known]
+    kinds = Counter(f"{on['cpu']}, {on['cores']} cores, torch {of['torch']}, srnn {of['srnn']}" for on, of in about)
     return [f"{count} records: {kind}." for kind, count in kinds.most_common()]
 
 

@@ -106,11 +106,9 @@ def save_lead(figure: Figure, folder: Path) -> None:
         for k, line in enumerate(panel.lines):
             if not line.thin:
                 is_left = line.x[-1] < sum(axes.get_xlim()) / 2  # then there is room to the right of its end, else above
-                where: Any = (
-                    {"xytext": (5, 0), "va": "center"} if is_left else {"xytext": (0, 5), "va": "bottom", "ha": "right"}
-                )
-                look: Any = {"color": line.look(k)[0], "fontsize": 9, "fontweight": "bold"}
-                axes.annotate(line.label, (line.x[-1], line.y[-1]), textcoords="offset points", **where, **look)
+                look: Any = {"color": line.look(k)[0], "fontsize": 9, "fontweight": "bold", "textcoords": "offset points"}
+                look |= {"va": "center", "xytext": (5, 0)} if is_left else {"va": "bottom", "ha": "right", "xytext": (0, 5)}
+                axes.annotate(line.label, (line.x[-1], line.y[-1]), **look)
         text = _svg(canvas).replace(INK, GREY)
     text = re.sub(r' (width|height)="([\d.]+)pt"', lambda side: f' {side[1]}="{2 * float(side[2]):g}pt"', text, count=2)
     (folder / f"{figure.name}.svg").write_text(text, encoding="utf-8")
@@ -214,24 +212,18 @@ def _line(line: Curve, number: int, axes: Axes) -> None:
     x, y = numpy.asarray(line.x, float)[chosen], numpy.asarray(line.y, float)[chosen]
     width = 0.5 if line.thin else 0.8 if line.dashed else 1.6 if "srnn" in (line.style, line.label) else 1.1
     face = "none" if line.dashed else colour
-    marks: Any = (
-        {"marker": line.dots, "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": colour} if line.dots else {}
-    )
-    axes.plot(x, y, color=colour, linestyle="none" if line.is_dots else dash, linewidth=width, **marks)
+    marks: Any = {"marker": line.dots, "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": colour}
+    look: Any = {"color": colour, "linestyle": "none" if line.is_dots else dash, "linewidth": width}
+    axes.plot(x, y, **look, **(marks if line.dots else {}))
 
 
 def _picture(panel: Panel, axes: Axes) -> None:
     small, (width, height) = _pixels(panel, PIXELS)
     edges = (-0.5, width - 0.5, height - 0.5, -0.5)
     axes.imshow(small, cmap="inferno", aspect="auto", interpolation="none", extent=edges)
+    arrow: Any = {"arrowprops": {"arrowstyle": "->", "color": INK}, "annotation_clip": False}
     for mark in panel.marks:
-        axes.annotate(
-            "",
-            (mark, -0.5),
-            (mark, -0.5 - 0.09 * height),
-            arrowprops={"arrowstyle": "->", "color": INK},
-            annotation_clip=False,
-        )
+        axes.annotate("", (mark, -0.5), (mark, -0.5 - 0.09 * height), **arrow)
 
 
 def _pixels(panel: Panel, largest: tuple[int, int]) -> tuple[numpy.ndarray, tuple[int, int]]:

@@ -43,8 +43,8 @@ def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None
         RecordError: If there are no records, or a marker is missing. Nothing is written then.
         StorageError: If docs/figures cannot be written.
     """
-    found = page.read_and_print(results, console)[0]
-    evidence = Evidence.gather(found, plan or Plan(all_networks=True))
+    found = page.read(results, console)
+    evidence = Evidence.gather(found.found, plan or Plan(all_networks=True))
     lead, drawn = answer.lead(evidence), document_figures(evidence)
     blocks = {"lead": lead_block(lead), "speed": speed_block(results), "verdicts": verdict_block(evidence, drawn)}
     for name, block in blocks.items():

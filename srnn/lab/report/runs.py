@@ -67,7 +67,7 @@ def _time_of_gru(found: Sequence[Record]) -> str:
     """Return the time of SRNN for all epochs on permuted MNIST, and of nn.GRU for two; an empty text without records."""
 
     def minutes(network: str, epochs: int) -> list[float]:
-        runs = [each for each in found if (each.run["task"]["name"], each.run["network"]["name"]) == ("pmnist", network)]
+        runs = [each for each in found if (each.run["task"]["name"], each.network) == ("pmnist", network)]
         whole = [each for each in runs if each.run["recipe"] == "paper" and each.epochs == epochs]
         size = {"srnn": 1024, "gru": 128}[network]
         return [each.cpu_seconds / 60 for each in whole if each.run["network"]["hidden_size"] == size]
@@ -155,10 +155,8 @@ def _settings(thing: Mapping[str, Any], known: Mapping[str, type]) -> str:
     defaults = {field.name: field.default for field in fields(kind)} if kind is not None else {}
     sizes = ("length", "direction", "crop", "samples", "hidden_size")
     apart = ("name", "path", "sha256")
-    said = {
-        name: value for name, value in thing.items() if name not in apart and (name in sizes or defaults.get(name) != value)
-    }
-    return ", ".join(f"{name} {plain(value)}" for name, value in said.items())
+    said = [name for name, value in thing.items() if name in sizes or defaults.get(name) != value]
+    return ", ".join(f"{name} {plain(thing[name])}" for name in said if name not in apart)
 
 
 def _departures(run: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Section 3: gradients on their way back through time, and how long units live."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean, median
@@ -74,21 +74,20 @@ def measurements(plan: Plan) -> Iterator[Measurement]:
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     lengths = [x for x in dict.fromkeys(x for _, x in evidence.planned["gradients"]) if isinstance(x, int)]
     at_lengths = [f"T = {T}" for T in lengths]
-    rows: list[tuple[str, ...]] = []
-    for line in _lines(("adding", "copy"), networks=NETWORKS):
+
+    def row(line: GradientLine, show: Callable[[Any], str]) -> tuple[str, ...]:
         found = [measured(evidence, "gradients", line, T) for T in lengths]
-        ratios = [each and [first_over_last([seed]) for seed in each["norm"]] for each in found]
-        rows.append((line.label, *(NOT_RUN if not each else _range(each) if each[1:] else number(each[0]) for each in ratios)))
+        return line.label, *(NOT_RUN if each is None else show(each) for each in found)
+
+    rows = [row(line, lambda found: _ratio(found["norm"])) for line in _lines(("adding", "copy"), networks=NETWORKS)]
     note = (
         "Median over seeds, lowest and highest (untrained 5, trained 1). On copy every step has its part of the loss; on "
         "adding the last alone."
     )
     headings = ("|dL/dh_t| at T / 100 over that at T", *at_lengths)
     yield Table("gradients", "What is left of the gradient at the first hundredth", headings, tuple(rows), (note,))
-    rows = []
-    for line in (GradientLine(network, task="adding") for network in NETWORKS):
-        found = [measured(evidence, "gradients", line, T) for T in lengths]
-        rows.append((line.label, *(_range(each["weights"]) if each else NOT_RUN for each in found)))
+    untrained = [GradientLine(network, task="adding") for network in NETWORKS]
+    rows = [row(line, lambda found: _range(found["weights"])) for line in untrained]
     headings, note = ("|dL/dtheta| of the layer", *at_lengths), "Median over seeds, the lowest and the highest."
     yield Table("gradients-weights", "The gradient of the weights at growing lengths", headings, tuple(rows), (note,))
     rows = []
@@ -120,6 +119,12 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 def _range(values: Sequence[float]) -> str:
     """Returns the median of seeds, with the lowest and the highest."""
     return f"{number(median(values))} ({number(min(values))} to {number(max(values))})"
+
+
+def _ratio(norms: Sequence[Sequence[float]]) -> str:
+    """Returns the gradient at the first point over that at the last, for all seeds or for the only one."""
+    each = [first_over_last([seed]) for seed in norms]
+    return _range(each) if len(each) > 1 else number(each[0])
 
 
 def _share(seeds: Sequence[Sequence[float]], k: int) -> float:
@@ -168,24 +173,22 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
 LOWEST, HIGHEST = 1e-3, 10
 
 
-@claim(
-    2,
-    "Gradients neither explode nor vanish",
-    rule="the norm of dL/dh_t on adding at the first hundredth of the steps over that at the last, median of seeds, is above "
-    f"{LOWEST:g} and below {HIGHEST}, untrained and trained, at T = {', '.join(map(str, LENGTHS))} (1: nothing is lost, 0: "
-    "everything is; not on copy, where the loss of every later step adds to it)",
-)
+@claim(2, "Gradients neither explode nor vanish")
 def no_explosion(evidence: Evidence) -> Judgement:
-    parts, said = [], []
+    """Holds when the norm of dL/dh_t on adding at the first hundredth of the steps over that at the last, median of seeds, is
+    above {LOWEST:g} and below {HIGHEST}, untrained and trained, at T = {LENGTHS[0]}, {LENGTHS[1]}, {LENGTHS[2]} (1: nothing is
+    lost, 0: everything is; not on copy, where the loss of every later step adds to it).
+    """
+    places = list(product(_lines(["adding"]), LENGTHS))  # the first three are untrained
+    ratios = [first_over_last(evidence.found("gradients", line, T)["norm"]) for line, T in places]
+    said = []
     for line in sorted(_lines(["adding"], networks=NETWORKS), key=lambda line: line.trained):
-        if line.network == "srnn":
-            ratios = [first_over_last(evidence.found("gradients", line, T)["norm"]) for T in LENGTHS]
-            parts += [LOWEST < ratio < HIGHEST for ratio in ratios]
         # The others are only shown, and may be missing: a network that diverged left no weights.
         found = [measured(evidence, "gradients", line, T) for T in LENGTHS]
         said.append(f"{line.network} {line.state} {', '.join(_left(each['norm']) if each else NOT_RUN for each in found)}")
-    lengths = ", ".join(map(str, LENGTHS))
-    return combine(parts), f"first over last norm of dL/dh_t on adding at T = {lengths}: {'; '.join(said)}"
+    about = f"first over last norm of dL/dh_t on adding at T = {', '.join(map(str, LENGTHS))}"
+    key = f"{number(ratios[1])} of the gradient is left at T = {LENGTHS[1]}, untrained"
+    return Judgement(combine(LOWEST < each < HIGHEST for each in ratios), f"{about}: {'; '.join(said)}", key)
 
 
 def _left(norms: Sequence[Sequence[float]]) -> str:
@@ -197,14 +200,12 @@ def _left(norms: Sequence[Sequence[float]]) -> str:
 FACTOR = 2
 
 
-@claim(
-    3,
-    "A unit meets a zero within k steps with probability k / (1 + k)",
-    rule=f"after {STEPS[0]} and {STEPS[1]} steps the share of units that have not is within a factor of {FACTOR} of 1 / (1 + "
-    "k), untrained and trained",
-)
+@claim(3, "A unit meets a zero within k steps with probability k / (1 + k)")
 def survival(evidence: Evidence) -> Judgement:
-    parts, said = [], []
+    """Holds when after {STEPS[0]} and {STEPS[1]} steps the share of units that have not is within a factor of {FACTOR} of 1 /
+    (1 + k), untrained and trained.
+    """
+    parts, said, first = [], [], []
     for line in _lines(LIVES, UNITS):
         found = evidence.found("gradients", line, line.task)
         if len(found["k"]) <= STEPS[1]:
@@ -212,8 +213,11 @@ def survival(evidence: Evidence) -> Judgement:
         shares = {k: _share(found["newborn"], k) for k in STEPS}
         parts.append(all(1 / FACTOR <= share / found["paper"][k] <= FACTOR for k, share in shares.items()))
         said.append(f"{line.task} {line.state} {' and '.join(f'{share:.1%}' for share in shares.values())}")
-    estimate = " and ".join(f"{1 / (1 + k):.1%}" for k in STEPS)
-    return combine(parts), f"after {STEPS[0]} and {STEPS[1]} steps (estimate {estimate}): {', '.join(said)}"
+        first.append(shares[STEPS[0]])
+    estimates = [f"{1 / (1 + k):.1%}" for k in STEPS]
+    about = f"after {STEPS[0]} and {STEPS[1]} steps (estimate {' and '.join(estimates)})"
+    key = f"{first[0]:.1%} of units, not {estimates[0]}, after {STEPS[0]} steps"
+    return Judgement(combine(parts), f"{about}: {', '.join(said)}", key)
 
 
 @finding("The bound of section 3 needs its absolute value inside the sum")
@@ -271,14 +275,10 @@ def driven(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "gradients",
     "Gradients on their way back through time",
     "section 3",
     "norm of dL/dh_t",
     "step t",
-    measurements=measurements,
-    tabulate=tables,
-    draw=figures,
     reported="An analysis: a gradient on its way back is moved or switched off, never scaled, and a unit lives for a number of "
     "steps that a gambler's ruin estimates.",
     departures=(

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from srnn.lab.paper.evidence import Evidence
-from srnn.lab.paper.figure import Figure, Panel, over_both
+from srnn.lab.paper.figure import Figure, memory_panel, over_both
 from srnn.lab.paper.plan import Exhibit, Line, Plan, Point
-from srnn.lab.paper.table import exhibit_table
 from srnn.lab.paper.verdicts import finding
 
 KINDS = {"shift": "srnn", "random": "gru", "identity": "lstm"}  # each with the style that it is drawn in
@@ -35,9 +34,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     found, panels = evidence.results["permutation"], []
     for task, T in PLACES:
         traces = [(kind, style, found.get((PermutationLine(task=task, kind=kind), T), ())) for kind, style in KINDS.items()]
-        chance = next((results[0].chance for _, _, results in traces if results), 1.0)
-        panel = Panel(f"{task}, T = {T}", "", "loss", (), [("chance level", chance)], "y", chance / 1e4)
-        panels.append((panel, traces))
+        panels.append((memory_panel(f"{task}, T = {T}", "loss", traces, depth=1e4), traces))
     alt = "Loss over {} with the shift, a random permutation and none, on copying memory and adding."
     caption = "SRNN with the shift, with a random permutation, and with none, over {}."
     yield from over_both("permutation", "examples", panels, caption, alt)
@@ -61,12 +58,8 @@ def shuffled(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "permutation",
     "Does the shuffle matter?",
     "ours",
     "lowest mean loss of 500 updates",
     "steps T",
-    points,
-    tabulate=exhibit_table,
-    draw=figures,
 )

@@ -6,9 +6,9 @@ from itertools import product
 from typing import Any
 
 from srnn.lab.paper.evidence import BETTER, CUT, SAME, WORSE, Evidence, compare, mean
-from srnn.lab.paper.figure import Curve, Figure, Panel, over_both, unzip
-from srnn.lab.paper.plan import BASELINES, Exhibit, Line, Plan, Point, grid
-from srnn.lab.paper.table import IN_TIME, Table, by_then, cell, notes, number_in_print, shown_lines
+from srnn.lab.paper.figure import Curve, Figure, Panel, means, over_both, unzip
+from srnn.lab.paper.plan import Exhibit, Line, Plan, Point, grid
+from srnn.lab.paper.table import Table, notes, shown_lines, table_rows
 from srnn.lab.paper.verdicts import OUTCOMES, Judgement, Part, claim, combine, finding, show_mean, srnn_at
 from srnn.lab.training.progress import number
 
@@ -46,26 +46,15 @@ def points(plan: Plan) -> Iterator[Point]:
 
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     """Yields a row for each network and size, as in the paper: both directions, then both with standardised inputs."""
-    ran, planned = evidence.results["timit"], evidence.planned["timit"]
-    in_print = [*exhibit.published, *exhibit.quoted]
+    keys = [*evidence.planned["timit"], *exhibit.published, *exhibit.quoted]
     rows: list[tuple[str, ...]] = []
-    in_time = False
-    for network in dict.fromkeys(line.network for line in (*shown_lines(exhibit, evidence), *(line for line, _ in in_print))):
+    lines = [*shown_lines(exhibit, evidence), *(line for line, _ in (*exhibit.published, *exhibit.quoted))]
+    for network in dict.fromkeys(line.network for line in lines):
         columns = [SpeechLine(network, direction=way, standardised=scaled) for scaled in (False, True) for way in DIRECTIONS]
-        for H in sorted({H for line, H in (*planned, *in_print) if line in columns}):
-            echo, *more = (cell(ran.get((line, H), ()), planned.get((line, H), 0)) for line in columns)
-            rows.append((f"{network} {H}", echo, number_in_print(exhibit, columns[0], H), *more))
-            baselines = [(other, found) for (other, at), found in ran.items() if at == H and other.network in BASELINES]
-            echo, *more = (
-                by_then(ran.get((line, H), ()), [each for other, found in baselines if other.base == line for each in found])
-                for line in columns
-            )
-            if any((echo, *more)):
-                in_time = True
-                rows.append((f"{network} {H}{IN_TIME}", echo, "", *more))
-    rows = [row for row in rows if any(row[1:])]
+        for H in sorted({H for line, H in keys if line in columns}):
+            rows += table_rows(exhibit, evidence, f"{network} {H}", {(line, H): line == columns[0] for line in columns})
     headings = ("network and units", "echo", "echo, paper", "prediction", "echo, standardised", "prediction, standardised")
-    yield Table("timit", f"{exhibit.title}: ours and the paper's", headings, tuple(rows), notes(exhibit, rows, ran, in_time))
+    yield Table("timit", f"{exhibit.title}: ours and the paper's", headings, tuple(rows), notes(exhibit, evidence, rows))
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
@@ -75,12 +64,11 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         shown, guides = [], []
         for network in ("srnn", *BASELINE_SIZES):
             line = SpeechLine(network, direction=direction)
-            ours = sorted((x, mean(results)) for (other, x), results in found.items() if other == line and mean(results))
+            ours, paper = means(exhibit, evidence, line)
             if ours:
                 cut = any(not each.is_whole for x, _ in ours for each in found[line, x])
                 shown.append(Curve(f"{network}{CUT if cut else ''}", *unzip(ours), network, dots="o"))
-                guides = list(found[line, ours[0][0]][0].record["lines"].items())
-            paper = sorted((x, value) for (other, x), value in exhibit.published.items() if other == line)
+                guides = list((found[line, ours[0][0]][0].lines or {}).items())
             if paper and ours:
                 shown.append(Curve(f"{network}, paper", *unzip(paper), network, dashed=True))
         if shown:
@@ -102,23 +90,22 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
     yield from over_both("timit-curves", "epochs", panels, "Speech frames over {}: error on the validation utterances.", alt)
 
 
-@claim(
-    16,
-    "On TIMIT only NRU is better",
-    rule="on the task of the published numbers SRNN beats LSTM, GRU and uRNN at every size, EXPRNN, SCORNN, EURNN and RGD at "
-    "the nearest, and NRU beats SRNN somewhere",
-)
+@claim(16, "On TIMIT only NRU is better")
 def only_nru_is_better(evidence: Evidence) -> Judgement:
+    """Holds when on the task of the published numbers SRNN beats LSTM, GRU and uRNN at every size, EXPRNN, SCORNN, EURNN and
+    RGD at the nearest, and NRU beats SRNN somewhere.
+    """
     places = [(name, H, H) for name in ("lstm", "gru", "urnn") for H in BASELINE_SIZES[name]]
     places += [(name, H, NEAREST[name]) for name, H in ONE_SIZE.items()]
     outcomes = {(name, H): _compared(evidence, name, H, at) for name, H, at in places}
     nru = [_compared(evidence, "nru", H, H) for H in BASELINE_SIZES["nru"]]
     nru_wins = True if WORSE in nru else False if set(nru) <= {BETTER, SAME} else Part.UNKNOWN
     not_beaten = [f"{name} {H} ({each})" for (name, H), each in outcomes.items() if each != BETTER]
-    said = f"of {len(outcomes)} comparisons SRNN is better in {len(outcomes) - len(not_beaten)}"
-    said += f"; else: {', '.join(not_beaten)}" if not_beaten else ""
-    parts = [OUTCOMES[each] for each in outcomes.values()]
-    return combine(parts, [nru_wins]), f"{said}; SRNN compared with NRU at 128 to 1024: {', '.join(nru)}"
+    count, better = len(outcomes), len(outcomes) - len(not_beaten)
+    said = f"of {count} comparisons SRNN is better in {better}" + (f"; else: {', '.join(not_beaten)}" if not_beaten else "")
+    said += f"; SRNN compared with NRU at 128 to 1024: {', '.join(nru)}"
+    verdict = combine([OUTCOMES[each] for each in outcomes.values()], [nru_wins])
+    return Judgement(verdict, said, f"better in {better} of {count} comparisons")
 
 
 def _compared(evidence: Evidence, network: str, H: int, at: int) -> str:
@@ -129,11 +116,12 @@ def _compared(evidence: Evidence, network: str, H: int, at: int) -> str:
 LARGER = 10  # times the parameters
 
 
-@claim(17, "NRU needs ten times the parameters for it", rule=f"NRU 1024 has at least {LARGER} times those of SRNN 2048")
+@claim(17, "NRU needs ten times the parameters for it")
 def nru_is_larger(evidence: Evidence) -> Judgement:
+    """Holds when NRU 1024 has at least {LARGER} times those of SRNN 2048."""
     ours, theirs = _parameters(evidence)
-    said = f"NRU 1024 has {theirs:,} parameters, SRNN 2048 {ours:,}: {theirs / ours:.1f} times"
-    return combine([theirs / ours >= LARGER]), said
+    key = f"{theirs / ours:.1f} times"
+    return Judgement(combine([theirs / ours >= LARGER]), f"NRU 1024 has {theirs:,} parameters, SRNN 2048 {ours:,}: {key}", key)
 
 
 def _parameters(evidence: Evidence) -> tuple[int, int]:
@@ -150,7 +138,7 @@ def exchanged(evidence: Evidence) -> str:
     both: `echo` compares with the table, `predict` is the task as the paper describes it.
     """
     echo, predict = (evidence.at("timit", SpeechLine(direction=way), 256) for way in DIRECTIONS)
-    levels = predict[0].record["lines"]
+    levels = predict[0].lines or {}
     return (
         f"SRNN with 256 units: {EXHIBIT.published[SpeechLine(), 256]} in print; here, on another corpus, {show_mean(echo)} on "
         f"the echo and {show_mean(predict)} on prediction, where repeating the last frame scores {number(levels['repeat'])} "
@@ -164,7 +152,7 @@ def predicted(evidence: Evidence) -> str:
     frame, fitted by least squares.
     """
     results = [evidence.at("timit", SpeechLine(direction="predict"), H) for H in SIZES]
-    linear = results[0][0].record["lines"]["linear"]
+    linear = (results[0][0].lines or {})["linear"]
     better = sum((mean(each) or float("inf")) < linear for each in results)
     return (
         f"SRNN with {', '.join(map(str, SIZES))} units: {', '.join(map(show_mean, results))} dB²; an affine map of the last "
@@ -201,14 +189,10 @@ def quoted(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "timit",
     "Speech frames",
     "Table 3",
     "test mean squared error, dB²",
     "units",
-    points,
-    tabulate=tables,
-    draw=figures,
     published=grid(
         {
             SpeechLine("lstm"): (19.78, 15.91, 12.32, 8.66),
