@@ -29,7 +29,7 @@ from srnn.lab.records.record import Failure, Measured, Record, Records
 from srnn.lab.report import answer, plot
 from srnn.lab.report.runs import DEFAULTS
 from srnn.lab.training.progress import number, plain
-from srnn.lab.training.recipes import SHOWN
+from srnn.lab.training.recipes import shown_recipe
 
 
 def make(
@@ -177,8 +177,7 @@ def _settings(run: Mapping[str, Any]) -> str:
     said = ("task", "network", "optimizer", "lr", "batch_size", "recipe", "seed", "threads")
     changed = [name for name, usual in DEFAULTS.items() if name not in said and run.get(name, usual) != usual]
     more = "".join(f", {name} {plain(run[name])}" for name in changed)
-    recipe = SHOWN.get(run["recipe"], run["recipe"])  # records come from anywhere
-    return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {recipe}"
+    return f"{network}; {run['optimizer']} {run['lr']}, batch {run['batch_size']}{more}; recipe {shown_recipe(run['recipe'])}"
 
 
 def _page(

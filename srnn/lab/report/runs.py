@@ -15,7 +15,7 @@ from srnn.lab.records import record as records
 from srnn.lab.records.record import Record
 from srnn.lab.tasks import TASKS
 from srnn.lab.training.progress import number, plain
-from srnn.lab.training.recipes import make_run
+from srnn.lab.training.recipes import make_run, shown_recipe
 from srnn.lab.training.run import Run
 
 HEADINGS = ("task", "network", "recipe", "score", "seeds", "chance", "compare with", "updates", "CPU minutes")
@@ -119,7 +119,8 @@ def brief(run: Mapping[str, Any]) -> tuple[str, str]:
 
 def recipe(run: Mapping[str, Any]) -> str:
     """Return the recipe of a run, and the settings that differ from it."""
-    return f"{run['recipe']}, but {apart}" if (apart := _departures(run)) else run["recipe"]
+    name = shown_recipe(run["recipe"])
+    return f"{name}, but {apart}" if (apart := _departures(run)) else name
 
 
 def _score(group: list[Record]) -> str:
