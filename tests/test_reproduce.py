@@ -26,10 +26,11 @@ from srnn.lab.records.folder import RunFolder
 from srnn.lab.records.record import Measured
 from srnn.lab.scheduling import reproduce, scheduler
 from srnn.lab.scheduling.processes import Processes
-from srnn.lab.scheduling.scheduler import Event, Scheduler
+from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.training.loop import Training, train
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
+from srnn.lab.workers import Event
 
 QUICK = Plan("quick")
 EXAMPLES = Path(__file__).parents[1] / "examples"

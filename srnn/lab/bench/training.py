@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srnn import kernels
-from srnn.lab.bench.clock import Call, Clock, ratio
+from srnn.lab.bench.clock import Call, Clock, on_backend, ratio
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.srnn import SRNNNetwork
@@ -237,7 +236,8 @@ def make_training(run: Run, team: Team = ALONE) -> Training:
 
 def training_step(s: Setting, name: str) -> Call:
     """Forward, loss, backward and RMSprop of SRNN or of a baseline."""
-    return _on_backend(s, name, make_training(run_of(s, name)).make_update)
+    update = make_training(run_of(s, name)).make_update
+    return update if s.backend == "auto" or name != "srnn" else on_backend(s.backend, update)
 
 
 def layer_alone(s: Setting, name: str) -> Call:
@@ -251,18 +251,7 @@ def layer_alone(s: Setting, name: str) -> Call:
         inputs.append(model.embedding(x).detach().requires_grad_())
         states = partial(model.rnn, inputs[-1])
     grad = torch.randn_like(states()[0])
-    return _on_backend(s, name, lambda: torch.autograd.grad(states()[0], inputs, grad))
-
-
-def _on_backend(s: Setting, name: str, call: Call) -> Call:
-    if s.backend == "auto" or name != "srnn":
-        return call
-
-    def on_backend() -> Any:
-        with kernels.use(s.backend):
-            return call()
-
-    return on_backend
+    return lambda: torch.autograd.grad(states()[0], inputs, grad)
 
 
 def readout_alone(s: Setting) -> Call:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,27 +23,20 @@ from srnn.lab.report import runs as results
 from srnn.lab.training.loop import Watcher, asked_to_stop, train
 from srnn.lab.training.recipes import from_dict
 from srnn.lab.training.run import Run
+from srnn.lab.workers import Event
 
 TRIES = 3
 LATER = 5.0  # seconds after which a run is retried whose folder another process holds
 FAILED = "failed.jsonl"
 
 
-class Event(NamedTuple):
-    """A message of an engine about a run. What `about` is depends on the kind.
+class Engine(Protocol):
+    """Where runs are trained. An event says what happened to a run:
 
     progress    (share, update)         done    the stored form of the record
     failed      why                     busy    why: another process works in its folder
     lost        why: its process ended  stopped None: it was stopped, and can be resumed
     """
-
-    key: str
-    kind: str
-    about: Any
-
-
-class Engine(Protocol):
-    """Where runs are trained."""
 
     room: int  # for so many runs at once
 
@@ -60,9 +53,14 @@ class Engine(Protocol):
         """End all processes."""
 
 
+def order(run: Run, folder: Path) -> dict[str, Any]:
+    """Return the arguments of `attempt` that train a run, as plain values."""
+    return {"settings": run.as_dict(), "folder": str(folder), "data_folders": data.given()}
+
+
 def attempt(
     settings: Mapping[str, Any],
-    folder: Path,
+    folder: str | Path,
     *,
     data_folders: Sequence[str] = (),
     check: Callable[[Run], None] = lambda run: None,
@@ -83,7 +81,7 @@ def attempt(
         data.look_in(*map(Path, data_folders))
         run = from_dict(settings, is_ours=True)
         check(run)
-        return "done", train(run, folder, checkpoint_every=checkpoint_every, watchers=watchers).to_json()
+        return "done", train(run, Path(folder), checkpoint_every=checkpoint_every, watchers=watchers).to_json()
     except Interrupted:
         return "stopped", None
     except InUseError as error:

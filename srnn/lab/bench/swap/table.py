@@ -1,17 +1,12 @@
 """The table of the swap test: learning rates chosen by validation scores, and the test scores of that choice."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from srnn.lab.bench.result import Table, commit
 from srnn.lab.bench.swap.program import Program, Run
 from srnn.lab.bench.swap.training import BUDGETS, CLIP, NETWORKS
 
@@ -130,9 +125,7 @@ def about(runs: Sequence[Run], found: Found) -> list[str]:
     rates, seeds = (
         ", ".join(f"{value:g}" for value in sorted({getattr(run, name) for run in runs})) for name in ("lr", "seed")
     )
-    commits = {
-        f"{each['commit']['id'][:10]}{' with changes' if each['commit']['dirty'] is True else ''}" for each in found.values()
-    }
+    commits = {commit(each) for each in found.values()}
     machines = {f"{each['machine']['cpu']}, torch {each['versions']['torch']}" for each in found.values()}
     return [
         f"{len(found)} runs with Adam, learning rates {rates}, seeds {seeds}, gradients clipped to norm {CLIP:g}, one thread. "
@@ -154,23 +147,11 @@ def _listed(names: set[str]) -> str:
     return "; ".join(sorted(names)) or "not run"
 
 
-def markdown(runs: Sequence[Run], found: Found) -> str:
-    """Returns table, sentences and origin for a document."""
+def parts(runs: Sequence[Run], found: Found) -> list[Table | str]:
+    """Returns the table, the sentences about it, what it means, and the origin of the records."""
     if not found:
-        return "There are no records yet. Run `srnn bench --swap --readme docs/migrate.md`."
+        return ["There are no records yet. Run `srnn bench --swap --readme docs/migrate.md`."]
     rows, sentences = tables(runs, found)
-    rule = ["---", "---", *["--:"] * (len(HEADING) - 2)]
-    lines = [f"| {' | '.join(cells)} |" for cells in (HEADING, rule, *rows)]
     origin, *sizes = about(runs, found)
-    return "\n".join([*lines, "", *(f"- {sentence}" for sentence in sentences), "", f"{MEANING} {origin}", "", *sizes])
-
-
-def show(runs: Sequence[Run], found: Found, console: Console) -> None:
-    """Prints the same on a terminal."""
-    rows, sentences = tables(runs, found)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for i, name in enumerate(HEADING):
-        table.add_column(name, justify="right" if i > 1 else "left", overflow="fold")
-    for cells in rows:
-        table.add_row(*(Text(re.sub(r"\*\*", "", cell), style="bold" if cell.startswith("**") else "") for cell in cells))
-    console.print(table, *sentences, MEANING, *about(runs, found), sep="\n", highlight=False, markup=False)
+    compared = "\n".join(f"- {sentence}" for sentence in sentences)
+    return [Table(HEADING, rows, names=2), compared, f"{MEANING} {origin}", "\n".join(sizes)]
