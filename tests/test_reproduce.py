@@ -144,7 +144,7 @@ def test_a_process_that_dies_takes_nothing_with_it(times: int, tmp_path: Path, c
         assert failed == []
         assert sorted(ids(tmp_path / "results")) == sorted(left)
     else:
-        assert failed == [f"{failed[0].split(' (')[0]} ({victim.id}): its process ended by itself, with code -9"]
+        assert failed == [f"{failed[0].split(' (')[0]} ({victim.id}): its process ended with code -9"]
         assert ids(tmp_path / "results") == [good.id, f"failed-{victim.id}"]
 
 

@@ -95,7 +95,7 @@ def test_figure_shows_the_measured_points(record: dict[str, Any], tmp_path: Path
 
 
 def test_page_without_a_block_is_refused_before_measuring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scale, "in_two_processes", None)
+    monkeypatch.setattr(scale, "in_two_processes", lambda rounds: pytest.fail("it was measured"))
     (tmp_path / "page.md").write_text("nothing here")
     with pytest.raises(RecordError, match="scale:begin"):
         scale.main(out=tmp_path / "scale.json", readme=tmp_path / "page.md")

@@ -13,17 +13,19 @@ from srnn.lab import cli
 from srnn.lab.records.record import Evaluation, Score
 from srnn.lab.scheduling import sweep
 from srnn.lab.training.loop import train
-from srnn.lab.training.recipes import make_run
+from srnn.lab.training.recipes import make_run, setting_rules
+
+KNOWN = setting_rules("copy", "srnn")
 
 
 def test_a_grid_is_all_combinations() -> None:
-    assert sweep.grid(["hidden_size=8,16", "lr=1e-3,0.5"]) == [
+    assert sweep.grid(["hidden_size=8,16", "lr=1e-3,0.5"], KNOWN) == [
         {"hidden_size": 8, "lr": 0.001},
         {"hidden_size": 8, "lr": 0.5},
         {"hidden_size": 16, "lr": 0.001},
         {"hidden_size": 16, "lr": 0.5},
     ]
-    assert sweep.grid(["mlp=8/32,32/none", "optimizer=adam"]) == [
+    assert sweep.grid(["mlp=8/32,32/none", "optimizer=adam"], KNOWN) == [
         {"mlp": mlp, "optimizer": "adam"} for mlp in ((8,), (32, 32), ())
     ]
 
@@ -40,7 +42,7 @@ def test_a_grid_is_all_combinations() -> None:
 )
 def test_what_is_no_grid_is_refused(texts: list[str], said: str) -> None:
     with pytest.raises(SettingError, match=said):
-        sweep.grid(texts)
+        sweep.grid(texts, KNOWN)
 
 
 def test_a_setting_is_fixed_or_varied() -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from srnn.errors import DataError, Interrupted, RecordError, SRNNError, one_of
 from srnn.lab import data
@@ -159,7 +158,8 @@ def _reproduce(
         # A rehearsal is too short to be worth an estimate.
         seconds = dict.fromkeys(left, 1.0) if plan.profile == "quick" else estimate(left, runs, console)
         if plan.profile != "quick":
-            console.print(_table(left, seconds), highlight=False)
+            rows = [(*_described(run), f"{seconds[key] / 60:.1f}") for key, run in left.items()]
+            print_table(console, ("task", "network", "recipe", "seed", "minutes"), rows, right=("minutes",))
         again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
         total = sum(seconds.values()) / jobs / 60
         console.print(
@@ -216,9 +216,9 @@ def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str,
         task = bar.add_task("", total=len(left))
         for key, run in left.items():
             bar.advance(task)
-            done = _position(runs / key)
-            limit = 60 * run.cpu_minutes - done["cpu_seconds"] if run.cpu_minutes is not None else float("inf")
-            updates = _updates(run) - done["step"]
+            step, seconds = _position(runs / key)
+            limit = 60 * run.cpu_minutes - seconds if run.cpu_minutes is not None else float("inf")
+            updates = _updates(run) - step
             found[key] = max(0.0, min(limit, updates * pace(run, 4 * limit / max(1, updates)) if limit > 60 else limit))
     return found
 
@@ -244,20 +244,14 @@ def _updates(run: Run) -> int:
     return run.epochs * (run.task.updates_per_epoch(run.batch_size) or 0)
 
 
-def _position(folder: Path) -> dict[str, Any]:
-    """Return how far a run is, by the last line of its curve."""
-    metrics = RunFolder(folder).metrics
-    with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
-        last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "cpu_seconds": 0.0}
-        return {"step": last["step"], "cpu_seconds": last["cpu_seconds"]}
-    return {"step": 0, "cpu_seconds": 0.0}
+def _position(folder: Path) -> tuple[int, float]:
+    """Return the updates and CPU seconds of a run so far, by the last line of its curve."""
+    with suppress(ValueError, IndexError, KeyError, TypeError):  # there is no curve, or it is damaged
+        last = RunFolder(folder).read_metrics()[-1]
+        return last["step"], last["cpu_seconds"]
+    return 0, 0.0
 
 
-def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("task", "network", "recipe", "seed", "minutes"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "minutes" else "left")
-    for key, run in left.items():
-        recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # the column minutes shows that limit
-        table.add_row(*results.brief(run.as_dict()), recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
-    return table
+def _described(run: Run) -> tuple[str, ...]:
+    recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # the column minutes shows that limit
+    return (*results.brief(run.as_dict()), recipe, str(run.seed))
