@@ -32,8 +32,8 @@ from srnn.lab.training.loop import Training
 from srnn.lab.training.run import Run
 
 RESULTS = Path("results")
-# The exhibits that decide most claims come first.
-ORDER = (
+# The exhibits that decide most claims come first. Others follow.
+ORDER = [
     "psmnist",
     "copy",
     "adding",
@@ -44,7 +44,7 @@ ORDER = (
     "hiddenstate",
     "permutation",
     "timecomplexity",
-)
+]
 
 
 def chosen(names: Iterable[str]) -> list[Exhibit]:
@@ -103,15 +103,14 @@ def reproduce(
             raise one_of("network", network, sorted(NETWORKS))
     needed = {exhibit.id: exhibit.data_sets(plan) for exhibit in chosen(wanted)}
     absent = {name for names in needed.values() for name in set(names) if name and not data.is_here(name)}
-    lacking: list[str] = []
-    impossible: list[str] = []
-    for name, needs in needed.items():
-        without = sum(each in absent for each in needs)
-        if without:  # reported before hours of other exhibits
-            names = ", ".join(sorted(absent.intersection(needs)))
-            lacking.append(f"{name} needs data that are not here: {names}, for {without} of its {len(needs)} parts")
-        if without == len(needs):
-            impossible.append(name)
+    without = {name: [each for each in needs if each in absent] for name, needs in needed.items()}
+    impossible = [name for name, sets in without.items() if len(sets) == len(needed[name])]
+    lacking = [  # reported before hours of other exhibits
+        f"{name} needs data that are not here: {', '.join(sorted(set(filter(None, sets))))}, "
+        f"for {len(sets)} of its {len(needed[name])} parts"
+        for name, sets in without.items()
+        if sets
+    ]
     if impossible and "all" not in wanted:
         raise DataError(f"{'; '.join(lacking)}; `srnn data` says how to get them")
     for said in lacking:
