@@ -15,6 +15,7 @@ MEANING = (
     "permuted MNIST SRNN reads symbols of an alphabet, a form that the others do not have; the row of real inputs does "
     "without. All data are random. Grey levels are 81 % background as in MNIST, the rest uniform."
 )
+REACHED = {True: "yes", False: "no", None: ""}
 MEANING_OF_ROWS = {  # by a part of their keys
     "-torch": "Plain PyTorch: SRNN without its compiled library.",
     "long": "One sequence: 4 inputs, batch 1, forward and backward of the layer, all states.",
@@ -59,16 +60,12 @@ def _setting_cells(row: Mapping[str, Any]) -> list[str]:
     title = row["title"] + (f": {row['share_of_step']:.0%}" if row["share_of_step"] is not None else "")
     floors = " / ".join(f"{least:g}" for least in row["floors"].values())
     by, share = max(row["limits"].items(), key=lambda limit: limit[1])
-    return [title, *(_short(row["times_faster"].get(k)) for k in BASELINES), floors, _verdict(row["met"]), f"{by} {share:.0%}"]
+    return [title, *(_short(row["times_faster"].get(k)) for k in BASELINES), floors, REACHED[row["met"]], f"{by} {share:.0%}"]
 
 
 def _limit_cells(row: Mapping[str, Any]) -> list[str]:
-    return [row["title"], _short(row["value"]) or "not measured", row["floor"], _verdict(row["met"])]
+    return [row["title"], _short(row["value"]) or "not measured", row["floor"], REACHED[row["met"]]]
 
 
 def _short(value: float | None) -> str:
     return "" if value is None else f"{value:.{3 if value < 0.1 else 2 if value < 2 else 1 if value < 20 else 0}f}"
-
-
-def _verdict(met: bool | None) -> str:
-    return {True: "yes", False: "no", None: ""}[met]

@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -92,10 +93,11 @@ def attempt(
         return "failed", " ".join(f"{type(error).__name__}: {error}".split())
 
 
+@dataclass
 class Scheduler:
     """Trains runs until none is left, or until a signal asks to stop.
 
-    Args:
+    Attributes:
         left: The runs, by id.
         seconds: How long each takes, for the progress bar.
         runs: Where run folders are.
@@ -105,26 +107,24 @@ class Scheduler:
         kept: Ids of runs whose record is kept as it is.
     """
 
-    def __init__(
-        self,
-        left: Mapping[str, Run],
-        seconds: Mapping[str, float],
-        runs: Path,
-        into: Path,
-        console: Console,
-        engine: Engine,
-        kept: Collection[str] = (),
-    ) -> None:
-        self.all, self.waiting, self.seconds, self.kept = dict(left), dict(left), seconds, kept
-        self.runs, self.into, self.console, self.engine = runs, into, console, engine
+    left: Mapping[str, Run]
+    seconds: Mapping[str, float]
+    runs: Path
+    into: Path
+    console: Console
+    engine: Engine
+    kept: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        self.waiting = dict(self.left)
         self.working: set[str] = set()
-        self.tries: dict[str, int] = dict.fromkeys(left, 0)
+        self.tries: dict[str, int] = dict.fromkeys(self.left, 0)
         self.not_before: dict[str, float] = {}
         self.shares: dict[str, float] = {}
         self.failed: list[str] = []
         self.stopped: list[str] = []  # by a signal that reached them before this process
-        for run in left.values():
-            store.make_room(into / f"{run.task.name}.jsonl")  # to fail now, and not after hours
+        for run in self.left.values():
+            store.make_room(self.into / f"{run.task.name}.jsonl")  # to fail now, and not after hours
 
     def work(self) -> list[str]:
         """Train all runs, and return a line about each that failed.
@@ -190,10 +190,10 @@ class Scheduler:
                 self._print(f"waiting: {self._name(key)}: {about}")
             self.not_before[key] = time.monotonic() + LATER
             self.tries[key] -= 1
-            self.waiting[key] = self.all[key]
+            self.waiting[key] = self.left[key]
         elif self.tries[key] < TRIES:
             self._print(f"retried: {self._name(key)}: {about}")
-            self.waiting[key] = self.all[key]
+            self.waiting[key] = self.left[key]
         else:
             self.give_up(key, about)
 
@@ -202,7 +202,7 @@ class Scheduler:
         self.shares[key] = 1.0
         try:
             if key not in self.kept:
-                store.collect(self.into / f"{self.all[key].task.name}.jsonl", record.to_json())
+                store.collect(self.into / f"{self.left[key].task.name}.jsonl", record.to_json())
                 store.remove(self.into / FAILED, f"failed-{key}")
             self._print(f"{record.status}: {self._name(key)}")
         except SRNNError as error:
@@ -212,13 +212,13 @@ class Scheduler:
         """Record that a run failed. The run counts as not recorded, so it is started again the next time."""
         self.failed.append(f"{self._name(key)} ({key}): {error}")
         self._print(f"failed: {self.failed[-1]}")
-        run, tries = self.all[key].as_dict(), self.tries[key]
+        run, tries = self.left[key].as_dict(), self.tries[key]
         failure = Failure(id=f"failed-{key}", run=run, error=error, tries=tries, environment=store.environment())
         with suppress(SRNNError):  # the disk may be what is wrong
             store.collect(self.into / FAILED, failure.to_json())
 
     def _name(self, key: str) -> str:
-        run = self.all[key].as_dict()
+        run = self.left[key].as_dict()
         return ", ".join((*results.brief(run), f"seed {run['seed']}"))
 
     def _print(self, text: str) -> None:

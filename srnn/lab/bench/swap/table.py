@@ -99,11 +99,7 @@ def _range(values: Sequence[float]) -> str:
     bad = sum(not math.isfinite(value) for value in values)
     if bad:
         return f"diverged in {bad} of {len(values)} runs"
-    return f"{_short(fmean(values))} ({_short(min(values))} to {_short(max(values))})"
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{fmean(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
 def _summary(programs: Sequence[Program], ours: str, theirs: str, chosen: Choices) -> str:
@@ -122,9 +118,8 @@ def _summary(programs: Sequence[Program], ours: str, theirs: str, chosen: Choice
 
 def about(runs: Sequence[Run], found: Found) -> list[str]:
     """Returns what was run, where, and the sizes and data of each program."""
-    rates, seeds = (
-        ", ".join(f"{value:g}" for value in sorted({getattr(run, name) for run in runs})) for name in ("lr", "seed")
-    )
+    rates = ", ".join(f"{lr:g}" for lr in sorted({run.lr for run in runs}))
+    seeds = ", ".join(f"{seed}" for seed in sorted({run.seed for run in runs}))
     commits = {commit(each) for each in found.values()}
     machines = {f"{each['machine']['cpu']}, torch {each['versions']['torch']}" for each in found.values()}
     return [
