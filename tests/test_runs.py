@@ -54,7 +54,7 @@ def test_seeds_share_a_line_and_other_settings_do_not(folder: Path) -> None:
     assert lines[0]["network"] == "srnn hidden_size 8, mlp 8"
 
 
-def test_a_narrow_terminal_gets_the_columns_that_matter_most(folder: Path) -> None:
+def test_narrow_terminal_gets_fewer_columns(folder: Path) -> None:
     found = results.read(folder / "results")
     shown = {}
     for width in (80, 300):

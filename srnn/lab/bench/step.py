@@ -1,8 +1,9 @@
 """`srnn bench --step`: the cost of one time step, for programs that see one input at a time.
 
-Two comparisons: `SRNN.step` and `SRNNCell` with `nn.GRUCell`, and `SRNN.forward` on a sequence of one step with `nn.GRU`. All
-layers have 128 inputs and 128 units and run on one thread. "With gradients" is a forward and a backward pass with gradients of
-all weights, of the input and of the state. onnxruntime's GRU, where it is installed, runs the weights of the `nn.GRU`.
+`SRNN.step` and `SRNNCell` are compared with `nn.GRUCell`, and `SRNN.forward` on a sequence of one step with `nn.GRU`.
+All layers have 128 inputs and 128 units and run on one thread. "With gradients" is a forward and a backward pass with
+gradients of all weights, of the input and of the state. If onnxruntime is installed, its GRU runs with the weights of the
+`nn.GRU`.
 """
 
 import importlib.util

@@ -66,7 +66,7 @@ class Program:
         raise NotImplementedError
 
     def loss(self, model: Any, data: Data) -> Tensor:
-        """What an update lowers."""
+        """Returns the loss of a batch."""
         raise NotImplementedError
 
     def score(self, model: Any, data: Data) -> Scores:
@@ -110,5 +110,5 @@ class Run:
 
 
 def percent_right(output: Tensor, target: Tensor) -> float:
-    """How many of the classes with the highest output are right, in percent."""
+    """Returns the share of classes with the highest output that are right, in percent."""
     return 100 * float((output.argmax(dim=-1) == target).float().mean())

@@ -54,7 +54,7 @@ def choose(program: Program, network: str, budget: str, runs: Sequence[Run], fou
 
 
 def is_at_least_as_good(program: Program, ours: Choice, theirs: Choice) -> bool:
-    """Whether the mean test score is not worse, in every score of the program."""
+    """Returns whether the mean test score is not worse, in every score of the program."""
     pairs = [(fmean(ours.test[score]), fmean(theirs.test[score]), up) for score, up in program.scores.items()]
     return all(a >= b if up else a <= b for a, b, up in pairs)
 
