@@ -1,11 +1,11 @@
-"""`srnn bench` at tiny sizes: what it checks, how it takes times, what it writes and shows. No test here judges a speed."""
+"""`srnn bench` at tiny sizes: checks, measurements, records and tables. No test here judges a speed."""
 
 import gc
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from srnn.errors import RecordError, SettingError, StorageError
 from srnn.kernels import reference
 from srnn.lab import bench
 from srnn.lab.bench import clock as clocks
-from srnn.lab.bench import limits, networks, scale, table, training
+from srnn.lab.bench import limits, networks, scale, step, table, training
 from srnn.lab.bench.check import check_results
+from srnn.lab.bench.result import Table, as_markdown
 from srnn.lab.networks import NETWORKS
 from srnn.lab.records import store
 from srnn.lab.tasks.copy import Copy
@@ -42,7 +43,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def record() -> dict[str, Any]:
-    """What a run of one setting and one limit leaves, with invented numbers."""
+    """A record of one setting and one limit, with invented numbers."""
     setting = {
         "key": "copy",
         "title": "copying memory T 300",
@@ -55,6 +56,7 @@ def record() -> dict[str, Any]:
     }
     limit = {"key": "dense", "title": "dense scan, bytes/s over copy_'s", "value": 0.934, "floor": "at least 0.7", "met": True}
     return {
+        "kind": "bench",
         "path": "results/bench.json",
         "started": "2026-01-02T00:00:00+00:00",
         "versions": {"torch": "2.99.0"},
@@ -82,9 +84,9 @@ class FixedClock(clocks.Clock):
 
 @pytest.mark.slow  # 13 limits, each measured in a process of its own
 @pytest.mark.usefixtures("tiny")
-def test_a_run_shows_and_records_every_setting_and_every_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_shows_and_records_every_setting_and_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threads, random_state = torch.get_num_threads(), torch.get_rng_state()
-    assert bench.main(repeats=1, threads=1, out=tmp_path / "new" / "bench.json") == 0
+    bench.main(repeats=1, threads=1, out=tmp_path / "new" / "bench.json")
     record = store.read(tmp_path / "new" / "bench.json")
     rows = record["results"]["training"] + record["results"]["limits"]
     assert [row["key"] for row in rows] == KEYS
@@ -104,7 +106,7 @@ def test_a_run_shows_and_records_every_setting_and_every_limit(tmp_path: Path, c
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_run_without_the_native_kernel_says_which_backend_ran(
+def test_run_without_native_kernel_shows_its_backend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(kernels, "_default", "torch")
@@ -119,7 +121,7 @@ def test_a_run_without_the_native_kernel_says_which_backend_ran(
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_quick_run_leaves_the_record_of_the_full_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_run_has_its_own_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     bench.main(quick=True, threads=1, only=["copy-readout"])
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["bench-quick.json"]
@@ -158,13 +160,13 @@ class _WrongGradient(torch.autograd.Function):
         return grads[0] * 1.001
 
 
-LIES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {  # what is done to a result, and what it spoils first
+WRONG: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {  # how a result is falsified, and what is reported first
     "value": (lambda x: x * 1.001, "the (output|states)"),
     "gradient": (_WrongGradient.apply, "the gradient"),
 }
 
 
-@pytest.mark.parametrize("lie", ["value", "gradient"])
+@pytest.mark.parametrize("wrong", ["value", "gradient"])
 @pytest.mark.parametrize(
     ("function", "place", "path"),
     [
@@ -175,40 +177,40 @@ LIES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {  # what is done to a
         ("shuffle_scan", None, "(dense|table) scan"),
     ],
 )
-def test_a_kernel_that_lies_stops_the_benchmark(
+def test_wrong_kernel_result_stops_the_benchmark(
     function: str,
     place: int | None,
     path: str,
-    lie: str,
+    wrong: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    honest, loop = getattr(kernels, function), reference.shuffle_scan
-    falsify, victim = LIES[lie]
+    correct, loop = getattr(kernels, function), reference.shuffle_scan
+    falsify, victim = WRONG[wrong]
     loops: list[str] = []
 
     def counted_loop(*args: Any) -> Any:
         loops.append("ran")
         return loop(*args)
 
-    def lying(*args: Any, **options: Any) -> Any:
+    def falsified(*args: Any, **options: Any) -> Any:
         loops.clear()
-        result = honest(*args, **options)
-        if loops:  # the reference does not lie
+        result = correct(*args, **options)
+        if loops:  # the reference is right
             return result
         if place is None:
             return falsify(result)
         return tuple(falsify(part) if i == place and part is not None else part for i, part in enumerate(result))
 
     monkeypatch.setattr(reference, "shuffle_scan", counted_loop)
-    monkeypatch.setattr(kernels, function, lying)
-    monkeypatch.delattr(bench, "measure_setting")
+    monkeypatch.setattr(kernels, function, falsified)
+    monkeypatch.setattr(bench, "measure_setting", None)
     with pytest.raises(SettingError, match=rf"^{path}: {victim}.* must be the reference's .* nothing was timed"):
         bench.main(threads=1, out=tmp_path / "bench.json")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_check_leaves_the_chosen_backend_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_keeps_the_default_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("auto", "torch"):
         monkeypatch.setattr(kernels, "_default", name)
         check_results(training.SETTINGS[:1])
@@ -231,20 +233,20 @@ def test_sides_take_turns_while_garbage_collection_is_off(monkeypatch: pytest.Mo
     assert sum(ticks) == pytest.approx(1.0)
 
 
-def test_a_slow_side_of_a_quick_run_has_one_round_and_a_fast_one_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_side_of_a_quick_run_has_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "_seconds", lambda call: call())
     times = clocks.Clock(rounds=3, quick=True).race({"slow": lambda: 0.5, "fast": lambda: 0.01})
     assert times == {"slow": [0.5], "fast": [0.01] * 3}
     assert clocks.ratio(times, "slow", "fast") == pytest.approx(50.0)
 
 
-def test_a_ratio_is_the_median_of_the_ratios_within_rounds() -> None:
+def test_ratio_is_the_median_over_rounds() -> None:
     times = {"gru": [10.0, 90.0, 4.0], "srnn": [1.0, 3.0, 2.0]}  # 10, 30, 2: the medians' ratio would be 5
     assert clocks.ratio(times, "gru", "srnn") == 10.0
 
 
 @pytest.mark.parametrize(("gru", "met"), [([16.0, 32.0], True), ([15.9, 31.8], False)])
-def test_a_floor_is_met_or_missed_by_the_ratio(gru: list[float], met: bool) -> None:
+def test_target_is_reached_by_the_ratio(gru: list[float], met: bool) -> None:
     clock = FixedClock(srnn=[1.0, 2.0], rnn=[6.0, 12.0], lstm=[7.0, 14.0], gru=gru, matmul=[0.5, 1.0], memory=[0.1, 0.2])
     row = training.measure_setting(replace(training.SETTINGS[0], N=2, T=24, H=16), clock)
     assert row["times_faster"] == {"rnn": 6.0, "lstm": 7.0, "gru": pytest.approx(gru[0])}
@@ -254,14 +256,14 @@ def test_a_floor_is_met_or_missed_by_the_ratio(gru: list[float], met: bool) -> N
 
 
 @pytest.mark.parametrize(("value", "met"), [(0.89, False), (0.9, True), (1.09, True), (1.1, False), (None, None)])
-def test_a_limit_is_met_within_its_bounds(value: float | None, met: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_is_reached_within_its_bounds(value: float | None, met: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "in_fresh_process", lambda key, clock: value)
     row = limits.measure_limit(limits.Limit("x", "x", lambda clock: None, 0.9, 1.1), clocks.Clock(1))
     assert (row["value"], row["met"], row["floor"]) == (value, met, "0.9 to 1.1")
 
 
 @pytest.mark.parametrize(("form", "axis"), [("dense", 1), ("dense", 2), ("table", 1), ("table", 2)])
-def test_the_slope_of_a_quadratic_time_is_two(form: str, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slope_of_quadratic_time_is_two(form: str, axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "auto_backend", lambda: "native")
     monkeypatch.setattr(limits, "FULL", (2, 16, 64))
     monkeypatch.setattr(limits, "scan", lambda form, N, T, H: lambda: float((N, T, H)[axis] ** 2))
@@ -273,7 +275,7 @@ STEPS = [s for s in training.SETTINGS if s.part == "step" and s.backend == "auto
 
 
 @pytest.mark.parametrize("setting", STEPS, ids=lambda s: s.key)
-def test_the_matrix_products_are_those_of_a_training_step(setting: training.Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrix_products_are_those_of_a_training_step(setting: training.Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_default", "reference")  # the plain composition: nothing is recomputed
     small = replace(setting, N=2, T=24, H=16)
     step = training.training_step(small, "srnn")
@@ -295,7 +297,7 @@ def test_the_matrix_products_are_those_of_a_training_step(setting: training.Sett
         ("adding", 2 * 2 * 24 * 2 * 4 + 4 * 2 * (5 * 16 + 5 * 1)),
     ],
 )
-def test_the_copy_moves_as_many_bytes_as_the_step_must(key: str, moved: int) -> None:
+def test_copy_moves_as_many_bytes_as_a_step_must(key: str, moved: int) -> None:
     (setting,) = (s for s in training.SETTINGS if s.key == key)
     copied = training.memory_traffic(replace(setting, N=2, T=24, H=16))()
     assert 2 * copied.nbytes == moved
@@ -311,13 +313,13 @@ print(limits.peak_memory(clock.Clock(1), "real"))  # after a warm-up that holds 
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peak memory is read from /proc")
-def test_a_step_that_holds_64_megabytes_raises_the_peak_by_as_much() -> None:
+def test_peak_memory_counts_what_a_step_allocates() -> None:
     # In a process of its own: where other tests have freed memory, a step may find room that was there before.
     done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, timeout=120, check=True)
     assert 60 < float(done.stdout) < 80
 
 
-def test_a_step_trains_on_one_batch_that_was_drawn_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_step_trains_on_a_batch_drawn_before(monkeypatch: pytest.MonkeyPatch) -> None:
     setting = replace(training.COPY, N=3, T=24, H=8)
     update = training.training_step(setting, "gru")
     monkeypatch.delattr(Copy, "batch")  # drawing would fail now
@@ -327,16 +329,14 @@ def test_a_step_trains_on_one_batch_that_was_drawn_before(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", training.BASELINES)
-def test_a_baseline_without_all_outputs_gives_the_last_state(name: str) -> None:
+def test_baseline_for_the_last_step_returns_the_last_state(name: str) -> None:
     x = torch.randn(3, 7, 2)
     layer: Any = training.Baseline(5, kind=name, every_step=False).layer(2, 7)
     assert torch.equal(layer(x)[0], layer.rnn(x)[0][:, -1:])
 
 
 @pytest.mark.parametrize(("key", "backend"), [("copy-torch", "torch"), ("adding-torch", "torch"), ("long", "reference")])
-def test_rows_of_the_plain_backend_run_on_it_and_others_on_the_default(
-    key: str, backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_row_runs_on_its_backend(key: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_default", "reference")
     (setting,) = (replace(s, N=2, T=24, H=8) for s in training.SETTINGS if s.key == key)
     call = (training.training_step if setting.part == "step" else training.layer_alone)(setting, "srnn")
@@ -351,7 +351,7 @@ def test_rows_of_the_plain_backend_run_on_it_and_others_on_the_default(
     assert seen == {backend}
 
 
-def test_a_quick_run_leaves_out_what_is_compared_with_gru_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_quick_run_skips_rows_compared_with_gru_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[list[str]] = []
 
     def run(rounds: int, quick: bool, keys: list[str], *rest: Any) -> dict[str, Any]:
@@ -374,11 +374,15 @@ def test_grey_levels_are_mostly_background_or_uniform() -> None:
     assert (int(uniform.min()), int(uniform.max())) == (0, 255)
 
 
+def readme_table(record: dict[str, Any]) -> str:
+    return as_markdown(table.parts(record))
+
+
 # What a reader sees ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_readme_table_is_made_from_the_record(record: dict[str, Any]) -> None:
-    text = table.readme_table(record)
+def test_readme_table_shows_the_record(record: dict[str, Any]) -> None:
+    text = readme_table(record)
     assert "| copying memory T 300 | 8.3 | 32 | 15.9 | 6 / 16 | no | memory 42% |" in text
     assert "| dense scan, bytes/s over copy_'s | 0.93 | at least 0.7 | yes |" in text
     assert [title for title in TITLES if f"| {title} |" in text] == ["copying memory T 300", "dense scan, bytes/s over copy_'s"]
@@ -387,38 +391,39 @@ def test_the_readme_table_is_made_from_the_record(record: dict[str, Any]) -> Non
     record["results"]["training"].append(
         setting | {"key": "copy-torch", "title": "- plain PyTorch", "times_faster": {"gru": 2.5}}
     )
-    assert "| - plain PyTorch |  |  | 2.5 | 6 / 16 | no | memory 42% |" in table.readme_table(record)
-    assert "Plain PyTorch: SRNN without its compiled library." in table.readme_table(record)
+    assert "| - plain PyTorch |  |  | 2.5 | 6 / 16 | no | memory 42% |" in readme_table(record)
+    assert "Plain PyTorch: SRNN without its compiled library." in readme_table(record)
     for origin in ("Some CPU, 4 cores, 2 threads", "torch 2.99.0", "native", "0123456789 with changes", "`results/bench.json`"):
         assert origin in text
     assert "98765" not in text  # seconds are for the record
 
 
 @pytest.mark.parametrize(
-    ("page", "block", "shown"),
+    ("page", "block", "parts"),
     [
-        ("docs/benchmark.md", "bench", table.readme_table),
-        ("docs/networks.md", "networks", table.readme_table),
-        ("docs/scale.md", "scale", scale.block),
+        ("docs/benchmark.md", "bench", table.parts),
+        ("docs/networks.md", "networks", table.parts),
+        ("docs/scale.md", "scale", scale.parts),
+        ("docs/migrate.md", "step", step.parts),
     ],
 )
-def test_the_documents_show_the_records(page: str, block: str, shown: Callable[[dict[str, Any]], str]) -> None:
+def test_documents_show_the_records(page: str, block: str, parts: Callable[[dict[str, Any]], Iterable[Table | str]]) -> None:
     record = store.read(ROOT / "results" / ("bench.json" if block == "bench" else f"bench-{block}.json"))
-    assert store.filled(ROOT / page, block, shown(record)) == (ROOT / page).read_bytes()
+    assert store.filled(ROOT / page, block, as_markdown(parts(record))) == (ROOT / page).read_bytes()
 
 
 @pytest.mark.usefixtures("tiny")
-def test_only_the_block_between_the_markers_of_the_readme_changes(tmp_path: Path) -> None:
+def test_only_the_block_between_the_markers_changes(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(README)
     bench.main(repeats=1, threads=1, out=tmp_path / "bench.json", readme=readme, only=["copy-readout"])
-    block = table.readme_table(store.read(tmp_path / "bench.json"))
+    block = readme_table(store.read(tmp_path / "bench.json"))
     assert readme.read_text() == README.replace("old table", block)
     assert store.filled(readme, "bench", "old table").decode() == README
 
 
 @pytest.mark.parametrize("text", ["", BEGIN, f"{END}{BEGIN}", README + BEGIN, README + END])
-def test_a_readme_without_one_place_for_the_table_is_refused(text: str, tmp_path: Path) -> None:
+def test_readme_without_exactly_one_block_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(text)
     with pytest.raises(RecordError, match="once each"):
         store.filled(tmp_path / "README.md", "bench", "table")
@@ -427,16 +432,14 @@ def test_a_readme_without_one_place_for_the_table_is_refused(text: str, tmp_path
 # Records --------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path: Path, record: dict[str, Any]) -> None:
+def test_record_is_read_as_written(tmp_path: Path, record: dict[str, Any]) -> None:
     record["title"] = "größer ≥"
     store.write(tmp_path / "a" / "b" / "record.json", record)
     assert store.read(tmp_path / "a" / "b" / "record.json") == record
 
 
 @pytest.mark.parametrize("broken", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_old_record_and_nothing_else(
-    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_the_old_record(broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "record.json"
     store.write(path, {"number": 1})
 
@@ -451,14 +454,14 @@ def test_a_write_that_fails_leaves_the_old_record_and_nothing_else(
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), Path()])
-def test_what_is_not_json_is_refused_and_not_written(value: Any, tmp_path: Path) -> None:
+def test_values_that_are_not_json_are_refused(value: Any, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot be written as JSON"):
         store.write(tmp_path / "record.json", {"value": value})
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("text", "message"), [(None, "cannot be read"), ("{", "not JSON"), ("[1]", "holds a list")])
-def test_what_is_not_a_record_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
+def test_file_that_is_not_a_record_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     if text is not None:
         path.write_text(text)
@@ -466,7 +469,7 @@ def test_what_is_not_a_record_is_refused(text: str | None, message: str, tmp_pat
         store.read(path)
 
 
-def test_the_environment_names_versions_machine_and_commit() -> None:
+def test_environment_has_versions_machine_and_commit() -> None:
     found = store.environment()
     assert found["versions"]["torch"] == torch.__version__
     assert set(found["versions"]) == {"python", "torch", "numpy", "srnn"}
@@ -475,7 +478,7 @@ def test_the_environment_names_versions_machine_and_commit() -> None:
     assert json.loads(json.dumps(found)) == found
 
 
-def test_the_commit_is_that_of_the_repository_that_tracks_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commit_is_that_of_the_package_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def git(*arguments: str) -> str:
         author = ("-c", "user.name=a", "-c", "user.email=a@b")
         return subprocess.run(["git", "-C", tmp_path, *author, *arguments], check=True, capture_output=True, text=True).stdout
@@ -513,11 +516,11 @@ def tiny_networks(monkeypatch: pytest.MonkeyPatch, tiny: None) -> None:
     monkeypatch.setattr(networks, "TABLE_4", small)
 
 
-def test_every_network_is_timed_beside_gru(tiny_networks: None, tmp_path: Path) -> None:
+def test_every_network_is_compared_with_gru(tiny_networks: None, tmp_path: Path) -> None:
     readme = tmp_path / "networks.md"
     readme.write_text("before\n<!-- networks:begin -->\nold\n<!-- networks:end -->\nafter\n")
     out = tmp_path / "networks.json"
-    assert bench.main(repeats=1, threads=1, out=out, only=["adding", "copy"], networks=True, readme=readme) == 0
+    bench.main(repeats=1, threads=1, out=out, only=["adding", "copy"], networks=True, readme=readme)
     record = store.read(out)
     columns = record["results"]["networks"]
     assert [column["key"] for column in columns] == ["copy", "adding"]
@@ -525,8 +528,9 @@ def test_every_network_is_timed_beside_gru(tiny_networks: None, tmp_path: Path) 
         assert set(column["times_gru"]) == {*NETWORKS, "urnn, factored", "eurnn, factored"}
         assert column["times_gru"]["gru"] == 1.0
         assert all(value > 0 for value in column["times_gru"].values())
-    heading, rows, _ = table.tables(record)[0]
-    assert [len(row) for row in rows] == [len(heading)] * 17
+    shown = next(table.parts(record))
+    assert isinstance(shown, Table)
+    assert [len(row) for row in shown.rows] == [len(shown.headings)] * 17
     text = readme.read_text()
     assert "| urnn, factored |" in text
     assert "old" not in text
@@ -534,7 +538,7 @@ def test_every_network_is_timed_beside_gru(tiny_networks: None, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("key", ["copy", "adding", "pmnist", "speech"])
-def test_a_step_of_the_race_trains(key: str) -> None:
+def test_measured_step_trains_every_network(key: str) -> None:
     (setting,) = (replace(s, N=3, T=24) for s in networks.TABLE_4 if s.key == key)
     for network in networks.sides().values():
         step = networks.training_step(setting, network)
@@ -546,9 +550,7 @@ def test_a_step_of_the_race_trains(key: str) -> None:
         assert any(name.startswith("readout") for name in changed), network.name
 
 
-def test_records_of_networks_go_to_a_file_of_their_own(
-    tiny_networks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_networks_have_their_own_record(tiny_networks: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     bench.main(quick=True, threads=1, only=["adding"], networks=True)
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["bench-networks-quick.json"]

@@ -20,9 +20,10 @@ from srnn.lab.records.folder import RunFolder
 from srnn.lab.scheduling import ray as cluster
 from srnn.lab.scheduling import scheduler
 from srnn.lab.scheduling.ray import Ray
-from srnn.lab.scheduling.scheduler import Event, Scheduler
+from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
+from srnn.lab.workers import Event
 
 ray = pytest.importorskip("ray")
 

@@ -26,10 +26,11 @@ from srnn.lab.records.folder import RunFolder
 from srnn.lab.records.record import Measured
 from srnn.lab.scheduling import reproduce, scheduler
 from srnn.lab.scheduling.processes import Processes
-from srnn.lab.scheduling.scheduler import Event, Scheduler
+from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.training.loop import Training, train
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
+from srnn.lab.workers import Event
 
 QUICK = Plan("quick")
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -143,7 +144,7 @@ def test_a_process_that_dies_takes_nothing_with_it(times: int, tmp_path: Path, c
         assert failed == []
         assert sorted(ids(tmp_path / "results")) == sorted(left)
     else:
-        assert failed == [f"{failed[0].split(' (')[0]} ({victim.id}): its process ended by itself, with code -9"]
+        assert failed == [f"{failed[0].split(' (')[0]} ({victim.id}): its process ended with code -9"]
         assert ids(tmp_path / "results") == [good.id, f"failed-{victim.id}"]
 
 

@@ -16,9 +16,10 @@ from srnn.lab.records import store
 from srnn.lab.records.record import Record
 from srnn.lab.scheduling import processes
 from srnn.lab.scheduling.processes import Processes, Reporter
-from srnn.lab.scheduling.scheduler import Event, Scheduler, attempt
+from srnn.lab.scheduling.scheduler import Scheduler, attempt
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
+from srnn.lab.workers import Event
 
 
 class Script:
@@ -217,8 +218,7 @@ def test_a_worker_searches_the_folders_that_come_with_a_run(tmp_path: Path, monk
 
 def test_processes_send_the_data_folders_with_each_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[Any] = []
-    monkeypatch.setattr(processes, "Worker", lambda context: SimpleNamespace(pipe=None))
-    monkeypatch.setattr(processes, "_send", lambda pipe, message: sent.append(message))
+    monkeypatch.setattr(Processes, "send", lambda self, key, message: sent.append(message))
     monkeypatch.chdir(tmp_path)
     data.look_in(Path("sets"))
     try:

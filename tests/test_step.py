@@ -12,6 +12,7 @@ from torch import nn
 
 from srnn.errors import RecordError, SettingError
 from srnn.lab.bench import step
+from srnn.lab.bench.result import Table, as_markdown
 
 
 @pytest.fixture
@@ -19,6 +20,7 @@ def record() -> dict[str, Any]:
     """A record with invented ratios, in which one side was not run."""
     ratios = {"SRNN.step": 0.5123, "SRNNCell": 0.4, "SRNNStack.step, 2 layers": 3.0, "SRNN, T = 1": 0.75}
     return {
+        "kind": "step",
         "started": "2026-01-02T00:00:00+00:00",
         "versions": {"torch": "2.99.0"},
         "machine": {"cpu": "Some CPU"},
@@ -28,13 +30,19 @@ def record() -> dict[str, Any]:
 
 
 def test_every_layer_is_compared_with_its_counterpart(record: dict[str, Any]) -> None:
-    heading, *body = step.rows(record)
-    assert heading == ["layer", "compared with", "batch 1", "wanted, at most"]
+    shown = next(step.parts(record))
+    assert isinstance(shown, Table)
+    assert shown.headings == ["layer", "compared with", "batch 1", "wanted, at most"]
+    body = shown.rows
     assert body[0] == ["SRNN.step", "nn.GRUCell", "0.51", "0.7"]
     assert body[3] == ["SRNN, T = 1", "nn.GRU, T = 1", "0.75", "1"]
     assert body[4] == ["onnxruntime GRU, T = 1", "nn.GRU, T = 1", "not run", ""]
-    assert "| SRNN.step | nn.GRUCell | 0.51 | 0.7 |" in step.block(record)
-    assert "Some CPU, torch 2.99.0" in step.block(record)
+    text = as_markdown(step.parts(record))
+    assert "| SRNN.step | nn.GRUCell | 0.51 | 0.7 |" in text
+    assert (
+        "Some CPU, torch 2.99.0; run of 2026-01-02T00:00:00+00:00, commit 0123456789; record: `results/bench-step.json`."
+        in text
+    )
 
 
 @pytest.mark.parametrize("with_gradients", [False, True], ids=["no gradients", "gradients"])
@@ -48,25 +56,25 @@ def test_each_side_runs_its_layer(with_gradients: bool, monkeypatch: pytest.Monk
     assert set(step.COMPARED) - {"onnxruntime GRU, T = 1"} < set(sides)
 
 
-def test_the_gru_of_onnxruntime_gives_what_nn_gru_gives() -> None:
+def test_onnxruntime_gru_equals_nn_gru() -> None:
     pytest.importorskip("onnxruntime")
     gru, x, h = nn.GRU(5, 4), torch.randn(1, 3, 5), torch.randn(1, 3, 4)
     found = step.onnx_gru(gru, 3).run(None, {"x": x.numpy(), "h": h.numpy()})[0]
     torch.testing.assert_close(torch.from_numpy(found)[:, 0], gru(x, h)[0])
 
 
-def test_nothing_is_timed_when_a_step_is_wrong() -> None:
+def test_wrong_step_is_refused() -> None:
     with pytest.raises(SettingError, match="must equal SRNN on a sequence of one step"):
         step.check({"SRNN.step": lambda: torch.ones(2), "SRNN, T = 1": lambda: torch.zeros(2)})
 
 
-def test_the_command_writes_a_record_and_a_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_main_writes_a_record_and_a_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(step, "CASES", {"batch 2": (2, False)})
     monkeypatch.setattr(step, "CALLS", 1)
     page, shown = tmp_path / "page.md", io.StringIO()
     page.write_text("before\n<!-- step:begin -->\n<!-- step:end -->\nafter\n")
     threads = torch.get_num_threads()
-    step.main(1, tmp_path / "record.json", page, Console(file=shown, width=100))
+    step.main(1, out=tmp_path / "record.json", readme=page, console=Console(file=shown, width=100))
     assert torch.get_num_threads() == threads
     written = json.loads((tmp_path / "record.json").read_text())
     assert written["measured"][0]["ratios"]["SRNN.step"] > 0
@@ -74,9 +82,9 @@ def test_the_command_writes_a_record_and_a_block(monkeypatch: pytest.MonkeyPatch
     assert "SRNN.step" in shown.getvalue()
 
 
-def test_a_page_without_a_place_for_the_table_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+def test_page_without_a_block_is_refused_before_measuring(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("no place\n")
     with pytest.raises(RecordError):
-        step.main(1, tmp_path / "record.json", page)
+        step.main(1, out=tmp_path / "record.json", readme=page)
     assert not (tmp_path / "record.json").exists()

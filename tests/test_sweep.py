@@ -13,17 +13,19 @@ from srnn.lab import cli
 from srnn.lab.records.record import Evaluation, Score
 from srnn.lab.scheduling import sweep
 from srnn.lab.training.loop import train
-from srnn.lab.training.recipes import make_run
+from srnn.lab.training.recipes import make_run, setting_rules
+
+KNOWN = setting_rules("copy", "srnn")
 
 
-def test_a_grid_is_all_combinations() -> None:
-    assert sweep.grid(["hidden_size=8,16", "lr=1e-3,0.5"]) == [
+def test_grid_has_all_combinations() -> None:
+    assert sweep.grid(["hidden_size=8,16", "lr=1e-3,0.5"], KNOWN) == [
         {"hidden_size": 8, "lr": 0.001},
         {"hidden_size": 8, "lr": 0.5},
         {"hidden_size": 16, "lr": 0.001},
         {"hidden_size": 16, "lr": 0.5},
     ]
-    assert sweep.grid(["mlp=8/32,32/none", "optimizer=adam"]) == [
+    assert sweep.grid(["mlp=8/32,32/none", "optimizer=adam"], KNOWN) == [
         {"mlp": mlp, "optimizer": "adam"} for mlp in ((8,), (32, 32), ())
     ]
 
@@ -38,22 +40,22 @@ def test_a_grid_is_all_combinations() -> None:
         ([], "at least one --grid"),
     ],
 )
-def test_what_is_no_grid_is_refused(texts: list[str], said: str) -> None:
+def test_wrong_grid_is_refused(texts: list[str], said: str) -> None:
     with pytest.raises(SettingError, match=said):
-        sweep.grid(texts)
+        sweep.grid(texts, KNOWN)
 
 
-def test_a_setting_is_fixed_or_varied() -> None:
+def test_setting_given_by_set_and_grid_is_refused() -> None:
     with pytest.raises(SettingError, match="seed: given by --set and by --grid"):
         sweep.runs_of("copy", "srnn", "paper", {"seed": 3}, ["seed=1,2"])
 
 
-def test_a_setting_that_there_is_not_shows_before_anything_is_run() -> None:
+def test_unknown_setting_is_refused_before_anything_runs() -> None:
     with pytest.raises(SettingError, match="has a setting 'colour'"):
         sweep.runs_of("copy", "srnn", "paper", {}, ["colour=1,2"])
 
 
-def test_a_sweep_is_run_once_and_shown_with_the_best_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweep_runs_once_and_shows_the_best_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     fixed = {"length": 5, "steps": 60, "batch_size": 4}
     runs = sweep.runs_of("copy", "srnn", "paper", fixed | {"lr": 1e-2}, ["hidden_size=2,64"])  # by name 2 would be the first
@@ -68,7 +70,7 @@ def test_a_sweep_is_run_once_and_shown_with_the_best_first(tmp_path: Path, monke
     assert "2 runs, 2 of them recorded" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_the_best_run_is_chosen_on_validation_data(tmp_path: Path) -> None:
+def test_best_run_is_chosen_by_validation_score(tmp_path: Path) -> None:
     copy = train(make_run("copy", "srnn", length=5, hidden_size=8, batch_size=2, steps=4), tmp_path)
     assert copy.training is not None
     assert sweep._order(copy) == copy.training.lowest
@@ -81,7 +83,7 @@ def test_the_best_run_is_chosen_on_validation_data(tmp_path: Path) -> None:
     assert sweep._order(replace(speech, selection=None, result=None)) == float("inf")
 
 
-def test_a_grid_may_turn_clipping_off() -> None:
+def test_grid_can_turn_clipping_off() -> None:
     (run,) = sweep.runs_of("pmnist", "srnn", "paper", {}, ["clip=0"]).values()
     assert run.clip is None
 

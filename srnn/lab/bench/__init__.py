@@ -8,15 +8,14 @@ scale.py      one run on several processes
 swap/         six programs trained with each of four networks
 clock.py      how times are measured
 check.py      compares results with the reference before anything is timed
-table.py      the tables on the terminal and in the README
+result.py     the record of a benchmark, and how it is shown
+table.py      the tables of `srnn bench` itself
 """
 
-import time
-from datetime import datetime, timezone
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.progress import Progress
 
@@ -26,11 +25,10 @@ from srnn.lab.bench.check import check_results
 from srnn.lab.bench.clock import Clock
 from srnn.lab.bench.limits import LIMITS, measure_limit
 from srnn.lab.bench.networks import TABLE_4, measure_networks
-from srnn.lab.bench.table import readme_table, show
+from srnn.lab.bench.result import conduct
+from srnn.lab.bench.table import parts
 from srnn.lab.bench.training import SETTINGS, measure_setting
-from srnn.lab.records import store
 
-RECORD = Path("results/bench.json")
 SLOW = [s.key for s in SETTINGS if s.baselines == ("gru",)]
 
 
@@ -42,76 +40,54 @@ def main(
     readme: Path | None = None,
     only: list[str] | None = None,
     networks: bool = False,
-) -> int:
-    """Checks, measures, prints, and writes the record and, if asked, the table of the README.
+) -> None:
+    """Checks, measures, prints, and writes the record and, if asked, the table of a document. A missed target is no error.
 
     Args:
         quick: Whether to measure fewer rounds, and no setting that is compared with nn.GRU alone.
-        threads: The number of threads of torch.
-        repeats: The number of rounds.
-        out: The file of the record.
-        readme: A document whose block gets the table.
-        only: The keys of settings and limits to measure; None for all.
+        threads: Threads of torch.
+        repeats: Number of rounds.
+        out: File of the record.
+        readme: Document whose block gets the table.
+        only: Keys of settings and limits to measure, by default all.
         networks: Whether to compare all networks with nn.GRU instead.
 
-    Returns:
-        The exit code 0; a missed floor is shown, and is no error.
+    Raises:
+        SettingError: A value is wrong, or a result differs from the reference. Nothing was timed.
     """
-    keys = [s.key for s in TABLE_4] if networks else [*(s.key for s in SETTINGS), *(limit.key for limit in LIMITS)]
-    kind = "networks" if networks else "bench"
+    measures: dict[str, Any] = {"training": (SETTINGS, measure_setting), "limits": (LIMITS, measure_limit)}
+    if networks:
+        measures = {"networks": (TABLE_4, measure_networks)}
+    keys = [thing.key for things, _ in measures.values() for thing in things]
     for key in only or ():
         if key not in keys:
             raise one_of("benchmark", key, keys)
     if threads < 1 or (repeats is not None and repeats < 1):
         raise SettingError(f"threads and repeats must be at least 1; got {threads} and {repeats}")
-    if readme is not None:
-        store.filled(readme, kind, "")  # fails now rather than after minutes
-    if out is None:  # the README's numbers keep the record behind them
-        out = RECORD.with_stem("bench" + ("-networks" if networks else "") + ("-quick" if quick else ""))
-    console, threads_before = Console(), torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with torch.random.fork_rng(devices=[]), Progress(console=console, transient=True, auto_refresh=False) as bar:
-            chosen = only or [key for key in keys if not (quick and key in SLOW)]
-            record = run(repeats or (3 if quick else 7), quick, chosen, bar, networks)
-    finally:
-        torch.set_num_threads(threads_before)
-    inside = out.resolve().is_relative_to(Path.cwd())
-    record["path"] = (out.resolve().relative_to(Path.cwd()) if inside else out).as_posix()
-    show(record, console)
-    store.write(out, record)
-    console.print(f"record: {out}", soft_wrap=True)
-    if readme is not None:
-        store.replace(readme, store.filled(readme, kind, readme_table(record)))
-    return 0
+    rounds, console = repeats or (3 if quick else 7), Console()
+    chosen = only or [key for key in keys if not (quick and key in SLOW)]
+    kind = "networks" if networks else "bench"
+    how: dict[str, Any] = {"quick": quick, "threads": threads, "out": out, "readme": readme, "console": console}
+    record = conduct(kind, lambda: run(rounds, quick, chosen, measures, console), parts, **how)
+    if reason := record["backend"]["native_load_error"]:
+        console.print(f"native is not available: {reason}", style="yellow", markup=False)
 
 
-def run(rounds: int, quick: bool, keys: list[str], bar: Progress, networks: bool = False) -> dict[str, Any]:
-    """Checks all results, measures the settings and limits in `keys`, and returns the record."""
-    started, start = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.perf_counter()
-    task = bar.add_task("check", total=len(keys))
-
-    def tick(share: float) -> None:  # drawn between measurements, not by a thread that would disturb them
-        bar.advance(task, share)
-        bar.refresh()
-
-    clock = Clock(rounds, quick, tick)
+def run(rounds: int, quick: bool, keys: list[str], measures: Mapping[str, Any], console: Console) -> dict[str, Any]:
+    """Checks all results, measures the settings and limits in `keys`, and returns what belongs into the record."""
     check_results(SETTINGS)
-    measures: dict[str, Any] = {
-        "training": (SETTINGS, measure_setting),
-        "limits": (LIMITS, measure_limit),
-    }
-    results: dict[str, Any] = {}
-    for part, (things, measure) in ({"networks": (TABLE_4, measure_networks)} if networks else measures).items():
-        results[part] = []
-        for thing in [thing for thing in things if thing.key in keys]:
-            bar.update(task, description=thing.key)
-            results[part].append(measure(thing, clock))
+    results: dict[str, Any] = {part: [] for part in measures}
+    with Progress(console=console, transient=True, auto_refresh=False) as bar:
+        task = bar.add_task("", total=len(keys))
+
+        def tick(share: float) -> None:  # drawn between measurements, not by a thread that would disturb them
+            bar.update(task, advance=share, refresh=True)
+
+        for part, (things, measure) in measures.items():
+            for thing in [thing for thing in things if thing.key in keys]:
+                bar.update(task, description=thing.key)
+                results[part].append(measure(thing, Clock(rounds, quick, tick)))
     return {
-        "kind": "bench",
-        **store.environment(),
-        "started": started,
-        "seconds": round(time.perf_counter() - start, 1),
         "settings": {"rounds": rounds, "quick": quick, "only": keys, "dtype": "float32"},
         "backend": {"name": kernels.auto_backend(), "native_load_error": kernels.native.load_error()},
         "results": results,

@@ -1,4 +1,4 @@
-"""The check before anything is timed: every path equals the reference in values and gradients, at a small size."""
+"""Checks before anything is timed that every path equals the reference in values and gradients, at a small size."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from srnn.lab.bench.training import Setting, run_of
 from srnn.lab.training.loop import make_model
 
 Outcome = dict[str, Tensor]  # results and gradients, by name
-TOLERANCE = 1e-4  # of a tensor's norm: float32 sums in another order stay a hundred times below, a wrong step does not
+TOLERANCE = 1e-4  # share of a tensor's norm: float32 sums in another order differ by a hundredth of this, a wrong step by more
 
 
 def check_results(settings: Iterable[Setting]) -> None:
@@ -39,7 +39,7 @@ def check_results(settings: Iterable[Setting]) -> None:
 
 
 def _on(backend: str, outcome: Callable[[], Outcome]) -> Outcome:
-    """The outcome on a backend, from the same random numbers each time."""
+    """Returns the outcome on a backend, with the same random numbers each time."""
     torch.manual_seed(0)
     with kernels.use(backend):
         return outcome()

@@ -1,31 +1,42 @@
-"""Times of several sides that take turns within one run, so that other load on the machine affects all of them."""
+"""Measures several calls in turns within one process, so that other load on the machine affects all of them alike."""
 
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
+
+import torch
+
+from srnn import kernels
 
 Call = Callable[[], Any]
 
 
 @dataclass
 class Clock:
-    """Lets sides take turns and keeps the seconds of each."""
+    """Measures calls in turns.
+
+    Attributes:
+        rounds: How often each call has its turn.
+        quick: Whether a call slower than a third of a second has one round only.
+        tick: Is called with the share of the measurement that has just been done.
+    """
 
     rounds: int
     quick: bool = False
-    tick: Callable[[float], object] = lambda share: None  # told which share of the measurement is done
+    tick: Callable[[float], object] = lambda share: None
 
     def race(self, sides: Mapping[Any, Call]) -> dict[Any, list[float]]:
-        """Seconds of one call for every side and round: the median of as many calls as fill about a twentieth of a second.
+        """Returns the seconds of one call, for each side and round.
 
-        In a quick run a side slower than a third of a second has one round only.
+        In each round a side is called as often as fits into a twentieth of a second, up to 20 times. The median counts.
         """
         share, calls, rounds = 1 / (len(sides) * (self.rounds + 1)), {}, {}
         for name, call in sides.items():
-            first = _seconds(call)  # fills caches and pools; only to know how slow the side is
+            first = _seconds(call)  # fills caches and memory pools, and shows how slow the side is
             calls[name] = max(1, min(20, int(0.05 / (first if first > 0.05 else _seconds(call)))))
             rounds[name] = 1 if self.quick and first > 1 / 3 else self.rounds
             self.tick(share)
@@ -45,8 +56,30 @@ class Clock:
 
 
 def ratio(times: Mapping[Any, list[float]], over: Any, under: Any) -> float:
-    """How many times longer `over` takes than `under`: the median over the rounds that both ran."""
+    """Returns how many times longer `over` takes than `under`: the median over the rounds that both ran."""
     return median(a / b for a, b in zip(times[over], times[under], strict=False))
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Runs a block on so many threads, and restores torch's number of threads and its random generator afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def on_backend(backend: str, call: Call) -> Call:
+    """Returns the call with `backend` as the default backend of the kernels."""
+
+    def changed() -> Any:
+        with kernels.use(backend):
+            return call()
+
+    return changed
 
 
 def _seconds(call: Call) -> float:

@@ -1,16 +1,15 @@
-"""How far the scans are from the machine's limits, how they grow, and how much memory a training step needs.
+"""How close the scans are to what the machine allows, how their time grows, and how much memory a training step needs.
 
-Times are the best of their rounds: what disturbs a scan of 20 ms, a page fault above all, only ever adds.
+Times are the best of their rounds, because every disturbance of a scan of 20 ms, such as a page fault, makes it slower.
 """
 
 import contextlib
 import ctypes
-import json
 import math
-import os
-import subprocess
+import multiprocessing
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from srnn import kernels
-from srnn.lab.bench.clock import Clock
+from srnn.lab.bench.clock import Call, Clock
 from srnn.lab.bench.training import PMNIST, Setting, grey_levels, training_step
 
 FULL = (100, 784, 1024)  # N, T, H of the limits: the paper's permuted MNIST
@@ -33,7 +32,7 @@ MEMORY: dict[str, Setting] = {
 
 @dataclass(frozen=True)
 class Limit:
-    """A number that should lie in [low, high), and how it is measured; None where this machine cannot tell."""
+    """A number whose target is the range [low, high), and the function that measures it, or returns None if it cannot."""
 
     key: str
     title: str
@@ -49,17 +48,20 @@ class Limit:
 
 
 def scan(
-    form: str,
-    N: int,
-    T: int,
-    H: int,
-    background: float = 0.81,
-    draw: Callable[..., Tensor] = torch.rand,
-    **options: Any,
+    form: str, N: int, T: int, H: int, background: float = 0.81, draw: Callable[..., Tensor] = torch.rand, **options: Any
 ) -> Callable[[], list[Tensor]]:
-    """The scan alone. "dense": forward, all states. "table": 256 rows, forward and backward, last state only.
+    """Returns a call of the scan alone.
 
-    Where all b are positive no unit is ever zero, and the derivative must go back through every step: the slowest case.
+    If all b are positive, no unit is ever zero, and the gradient must go back through every step: the slowest case.
+
+    Args:
+        form: "dense" for forward with all states, "table" for 256 rows, forward and backward, last state only.
+        N: Sequences.
+        T: Steps.
+        H: Units.
+        background: Share of grey level 0 in the symbols of the table.
+        draw: Draws the elements of b.
+        options: Of `shuffle_scan`.
     """
     if form == "dense":
         b = draw(N, T, H)
@@ -73,57 +75,57 @@ def scan(
     return forward_and_backward
 
 
-def against_copy(clock: Clock, form: str, background: float = 0.81) -> float:
-    """Time of the scan over that of one `copy_` between two tensors [N, T, H]."""
-    source, target = torch.rand(FULL), torch.ones(FULL)
-    times = clock.race(settled({"scan": scan(form, *FULL, background), "copy": lambda: target.copy_(source)}))
-    return min(times["scan"]) / min(times["copy"])
+def best_times(clock: Clock, sides: dict[Any, Call]) -> dict[Any, float]:
+    """Returns the shortest time of each side. First, memory for their results is allocated and written to.
 
-
-def against_plain(clock: Clock, form: str, kind: str) -> float:
-    """Time of the scan with "clip" in the place of ReLU, or with a "reset" at every fiftieth step, over that of the plain one.
-
-    b has both signs here, so that states of ReLU and of clip reach their bounds.
-    """
-    N, T, _ = FULL
-    options = {"activation": "clip"} if kind == "clip" else {"reset": torch.rand(N, T) < 0.02}
-    sides = {"plain": scan(form, *FULL, draw=torch.randn), kind: scan(form, *FULL, draw=torch.randn, **options)}
-    times = clock.race(settled(sides))
-    return min(times[kind]) / min(times["plain"])
-
-
-def settled(sides: dict[Any, Callable[[], Any]]) -> dict[Any, Callable[[], Any]]:
-    """The sides, once there is room for their results in memory that has been written to before.
-
-    Room for several: glibc cannot always put an aligned block where one of the same size was freed.
+    It is enough for several results, because glibc cannot always put an aligned block where one of the same size was freed.
     """
     torch.ones(8, *FULL)
     for call in sides.values():
         call()
-    return sides
+    return {name: min(seconds) for name, seconds in clock.race(sides).items()}
+
+
+def against_copy(clock: Clock, form: str, background: float = 0.81) -> float:
+    """Returns the time of the scan over that of one `copy_` between two tensors [N, T, H]."""
+    source, target = torch.rand(FULL), torch.ones(FULL)
+    best = best_times(clock, {"scan": scan(form, *FULL, background), "copy": lambda: target.copy_(source)})
+    return best["scan"] / best["copy"]
+
+
+def against_plain(clock: Clock, form: str, kind: str) -> float:
+    """Returns the time of the scan with "clip" instead of ReLU, or with a "reset" at every fiftieth step, over the plain one's.
+
+    b has both signs here, so that the states reach the bounds of ReLU and of clip.
+    """
+    N, T, _ = FULL
+    options = {"activation": "clip"} if kind == "clip" else {"reset": torch.rand(N, T) < 0.02}
+    plain, changed = (scan(form, *FULL, draw=torch.randn, **given) for given in ({}, options))
+    best = best_times(clock, {"plain": plain, "changed": changed})
+    return best["changed"] / best["plain"]
 
 
 def slope(clock: Clock, form: str, axis: int) -> float | None:
-    """Log-log slope of time along T (axis 1) or H (axis 2); native only, as the plain code would need too much memory."""
+    """Returns the log-log slope of time over T (axis 1) or H (axis 2). Native only: plain code needs too much memory."""
     if kernels.auto_backend() != "native":
         return None
     sides = {}
-    for factor in (1.0, 0.5, 0.25) if form == "dense" else (2.0, 1.0, 0.5):  # the largest first: the others find its memory
+    for factor in (1.0, 0.5, 0.25) if form == "dense" else (2.0, 1.0, 0.5):  # the others reuse the memory of the largest
         N, T, H = (int(size * factor) if i == axis else size for i, size in enumerate(FULL))
         sides[math.log(factor)] = scan(form, N, T, H)
-    times = clock.race(settled(sides))
-    return linear_regression(list(times), [math.log(min(seconds)) for seconds in times.values()]).slope
+    best = best_times(clock, sides)
+    return linear_regression(list(best), [math.log(seconds) for seconds in best.values()]).slope
 
 
 def peak_memory(clock: Clock, kind: str) -> float | None:
-    """Megabytes that a training step with `final_state` adds to the peak of this process; None without /proc."""
+    """Returns the megabytes that a training step adds to the peak memory of this process, or None without /proc."""
     if not Path("/proc/self/status").exists():
         return None
     N, T, H = FULL
-    training_step(replace(MEMORY[kind], N=2, T=8, H=8), "srnn")()  # libraries, threads, the optimizer's imports
+    training_step(replace(MEMORY[kind], N=2, T=8, H=8), "srnn")()  # loads libraries and starts threads
     step = training_step(replace(MEMORY[kind], N=N, T=T, H=H), "srnn")
     with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts from what is held now, not from an import's peak
+        Path("/proc/self/clear_refs").write_text("5")  # forgets earlier peaks, such as that of an import
     before = _high_water()
     step()
     return (_high_water() - before) / 1e6
@@ -152,36 +154,35 @@ LIMITS: tuple[Limit, ...] = (
 
 
 def keep_freed_memory() -> None:
-    """Makes glibc reuse large blocks: `copy_` writes to memory that is there, and so must a scan that is compared with it.
+    """Makes glibc reuse large blocks, so that a scan writes to memory that is mapped already, as `copy_` does.
 
-    By default every new result of 300 MB is made of fresh pages, which cost several times the scan itself.
+    By default every new result of 300 MB gets fresh pages, which cost several times the scan itself.
     """
     mmap_max, trim_threshold = -4, -1  # their numbers in malloc.h
     mallopt = getattr(ctypes.CDLL(None) if sys.platform == "linux" else None, "mallopt", lambda option, value: 0)
     mallopt(mmap_max, 0), mallopt(trim_threshold, -1)
 
 
-def measure_here(key: str, sizes: tuple[int, int, int], rounds: int, quick: bool, threads: int) -> float | None:
-    """The value of one limit; meant for a process that has done nothing else, since old memory would tell on it."""
+def measure_here(key: str, backend: str, sizes: tuple[int, int, int], rounds: int, quick: bool, threads: int) -> float | None:
+    """Returns the value of one limit. Earlier work of the process would change it."""
     global FULL
     FULL = sizes
     torch.set_num_threads(threads)
     if not key.startswith("memory"):
         keep_freed_memory()
-    return next(limit for limit in LIMITS if limit.key == key).measure(Clock(rounds, quick))
+    with kernels.use(backend):
+        return next(limit for limit in LIMITS if limit.key == key).measure(Clock(rounds, quick))
 
 
 def in_fresh_process(key: str, clock: Clock) -> float | None:
-    """`measure_here`, elsewhere, with the backend, the sizes and the threads of this process."""
-    call = f"{key!r}, {FULL!r}, {clock.rounds}, {clock.quick}, {torch.get_num_threads()}"
-    program = f"import json; from srnn.lab.bench import limits; print(json.dumps(limits.measure_here({call})))"
-    environment = os.environ | {"SRNN_BACKEND": kernels.default_backend()}
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, env=environment)
-    value: float | None = json.loads(done.stdout)
-    return value
+    """Returns the result of `measure_here` in a new process, with the backend, the sizes and the threads of this one."""
+    given = (key, kernels.default_backend(), FULL, clock.rounds, clock.quick, torch.get_num_threads())
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure_here, *given).result()
 
 
 def measure_limit(limit: Limit, clock: Clock) -> dict[str, Any]:
+    """Measures one row of the table, for the record."""
     value = in_fresh_process(limit.key, clock)
     clock.tick(1)
     met = None if value is None else limit.low <= value < limit.high

@@ -27,7 +27,7 @@ def sides() -> dict[str, Network]:
 
 
 def training_step(s: Setting, network: Network, team: Team = ALONE) -> Call:
-    """A whole update on one batch, of which each process of a team takes its part."""
+    """Returns a call of a whole update on one batch. The processes of a team share the batch."""
     recipe = recipes.make_run(s.key, network.name)
     settings = {name: getattr(recipe, name) for name in ("optimizer", "lr", "weight_decay", "alpha", "clip")}
     training = make_training(make_run(s, network, **settings), team)
@@ -36,7 +36,7 @@ def training_step(s: Setting, network: Network, team: Team = ALONE) -> Call:
     training.wrapped = team.wrap(training.model)
 
     def step() -> None:
-        team.add(0.0, 0.0, 0.0, 0.0)  # as in training: the loss, whether one is to stop, and clocks
+        team.add(0.0, 0.0, 0.0, 0.0)  # in training: the loss, whether to stop, and clocks
         training.make_update()
 
     return step

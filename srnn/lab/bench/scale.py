@@ -1,11 +1,11 @@
-"""`srnn bench --scale`: one run on many processes. A step on one and on two of them, measured; on more, by a model.
+"""`srnn bench --scale`: one run on several processes. One and two processes are measured, more are computed by a model.
 
-    t(n) = c + w ceil(B / n) + r(n)                c: whatever the batch; w: of a sequence; B: sequences of a batch
-    r(n) = 4 (n - 1) l + 2 (n - 1) / n  G / v      two sums in rings, of the loss and of G bytes of gradients: l of a message,
-                                                   v bytes a second
+    t(n) = c + w ceil(B / n) + r(n)                seconds of a step on n processes with B sequences in a batch
+    r(n) = 4 (n - 1) l + 2 (n - 1) / n  G / v      seconds of two sums in a ring: of the losses, and of G bytes of gradients
 
-c and w come from steps of one process with whole, half and quarter batches, l and v from sums of a short and of a long tensor
-over two processes. What two processes take, measured, says what the model is worth.
+c is the part of a step that does not depend on the batch, w that of one sequence, l the latency of a message, and v the bytes
+per second. c and w are fitted to steps of one process with whole, half and quarter batches, l and v to sums of a short and of a
+long tensor over two processes. The measured step of two processes shows how good the model is.
 """
 
 import json
@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from statistics import linear_regression, median
 from typing import Any
@@ -28,46 +28,45 @@ from torch import distributed
 from srnn.errors import TeamError
 from srnn.lab.bench.clock import Call
 from srnn.lab.bench.networks import training_step
+from srnn.lab.bench.result import Table, conduct, origin
 from srnn.lab.bench.training import PMNIST, SPEECH, Setting, run_of
 from srnn.lab.paper.figure import Curve, Figure, Panel
-from srnn.lab.records import store
 from srnn.lab.report import plot
 from srnn.lab.training.distributed import Team, joined
 from srnn.lab.training.loop import make_model
 
-RECORD = Path("results/bench-scale.json")
 SIZE: dict[str, Any] = {"H": 1024, "mlp": (32, 32, 32)}
-# With the batches of the paper's recipes, and the updates of a run: 60 epochs of 50,000 images, 30 of 3003 utterances.
+# Batches and updates are those of the paper's recipes: 60 epochs of 50,000 images, 30 epochs of 3003 utterances.
 PLACES = (replace(PMNIST, N=100, **SIZE), replace(SPEECH, N=20, **SIZE))
 UPDATES = {PMNIST.key: 60 * 500, SPEECH.key: 30 * 151}
 PROCESSES = (1, 2, 4, 8, 16, 32, 64)
 SHOWN = (1, 2, 8, 64)
-SHORT, LONG = 1, 4_000_000  # numbers that are summed
-SUMS = 10  # one after the other
-ASSUMED = ("10 Gbit/s Ethernet, assumed", 50e-6, 1.25e9)  # seconds of a message, bytes a second
+SHORT, LONG = 1, 4_000_000  # sizes of the tensors that are summed
+SUMS = 10  # in one measurement
+ASSUMED = ("10 Gbit/s Ethernet, assumed", 50e-6, 1.25e9)  # latency in seconds, bytes per second
 
 
 @dataclass(frozen=True)
 class Link:
-    """What processes speak over."""
+    """A connection between processes: latency of a message in seconds, and bandwidth in bytes per second."""
 
     name: str
     latency: float
     bandwidth: float
 
     def reduce(self, n: int, size: int) -> float:
-        """Seconds in which n processes add up their losses, and then `size` bytes of gradients, in a ring."""
+        """Returns the seconds in which n processes add up their losses, and then `size` bytes of gradients, in a ring."""
         return 4 * (n - 1) * self.latency + 2 * (n - 1) / n * size / self.bandwidth
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of a step of a network, by the number of processes and the link."""
+    """The model of a step's time. All times are in seconds, and `size` is the bytes of all gradients."""
 
     fixed: float
     per_sequence: float
     batch: int
-    size: int  # bytes of all gradients
+    size: int
 
     def compute(self, n: int) -> float:
         return self.fixed + self.per_sequence * math.ceil(self.batch / n)
@@ -76,34 +75,31 @@ class Cost:
         return self.compute(n) + link.reduce(n, self.size)
 
     def overtaken(self, link: Link) -> int | None:
-        """The number of processes from which adding up takes longer than computing; None: not up to one sequence for each."""
+        """Returns the number of processes from which on adding up takes longer than computing, or None.
+
+        Counted up to one sequence per process.
+        """
         return next((n for n in range(2, self.batch + 1) if link.reduce(n, self.size) > self.compute(n)), None)
 
     def best(self, link: Link) -> int:
-        """The number of processes with the shortest step, up to one sequence for each."""
+        """Returns the number of processes with the shortest step, up to one sequence per process."""
         return min(range(1, self.batch + 1), key=lambda n: self.step(n, link))
 
 
-def main(rounds: int = 15, out: Path | None = None, readme: Path | None = None, console: Console | None = None) -> int:
-    """Measures, prints, writes the record and, if asked, the block and the figure of a document."""
+def main(
+    rounds: int = 15, quick: bool = False, out: Path | None = None, readme: Path | None = None, console: Console | None = None
+) -> None:
+    """Measures, prints, and writes the record and, if asked, the block and the figure of a document."""
     console = console or Console()
+    console.print("measuring two processes")
+    how: dict[str, Any] = {"quick": quick, "threads": 1, "out": out, "readme": readme, "console": console}
+    record = conduct("scale", partial(in_two_processes, rounds), parts, **how)
     if readme is not None:
-        store.filled(readme, "scale", "")  # fails now rather than after minutes
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    with console.status("two processes at work"):
-        measured = in_two_processes(rounds)
-    record = {"kind": "scale", **store.environment(), "started": started, "rounds": rounds, "measured": measured}
-    store.write(out or RECORD, record)
-    console.print(block(record), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"record: {out or RECORD}", soft_wrap=True)
-    if readme is not None:
-        store.replace(readme, store.filled(readme, "scale", block(record)))
         plot.save(figure(record, readme.stem), readme.parent, ("svg",))
-    return 0
 
 
 def in_two_processes(rounds: int) -> dict[str, Any]:
-    """What `measure` finds, by torchrun."""
+    """Returns the result of `measure`, run by torchrun in two processes."""
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "found.json"
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
@@ -111,16 +107,15 @@ def in_two_processes(rounds: int) -> dict[str, Any]:
             [*torchrun, "-m", "srnn.lab.bench.scale", str(rounds), str(found)], capture_output=True, text=True, check=False
         )
         if done.returncode or not found.exists():
-            last = (done.stderr.strip() or "nothing was said").splitlines()[-1]
+            last = (done.stderr.strip() or "there is no message").splitlines()[-1]
             raise TeamError(f"two processes could not be measured: {last}")
-        return json.loads(found.read_text())
+        return {"rounds": rounds, "measured": json.loads(found.read_text())}
 
 
 def measure(rounds: int, team: Team) -> dict[str, Any]:
-    """Seconds of everything, the sides taking turns; steps of one process are made by the first while the others wait."""
-    sums = {f"sum of {count}": _sums_of(count) for count in (SHORT, LONG)}
+    """Measures sums and steps in turns, and returns their seconds. The first process alone runs the steps of one process."""
     alone: dict[str, Call] = {}
-    together: dict[str, Call] = dict(sums)
+    together: dict[str, Call] = {f"sum of {count}": _sums_of(count) for count in (SHORT, LONG)}
     for s in PLACES:
         alone |= {f"{s.key} {N}": training_step(replace(s, N=N), s.network) for N in _batches(s)}
         part = replace(s, N=s.N // team.size)
@@ -133,7 +128,7 @@ def measure(rounds: int, team: Team) -> dict[str, Any]:
                 start = time.perf_counter()
                 (alone | together)[name]()
                 times[name].append(time.perf_counter() - start)
-    middle = {name: median(seconds[2:]) for name, seconds in times.items() if seconds}  # the first two fill caches and pools
+    middle = {name: median(seconds[2:]) for name, seconds in times.items() if seconds}  # the first two fill caches
     return {
         "processes": team.size,
         "sums": {str(4 * count): middle[f"sum of {count}"] / SUMS for count in (SHORT, LONG)},
@@ -142,7 +137,7 @@ def measure(rounds: int, team: Team) -> dict[str, Any]:
                 "alone": {str(N): middle.get(f"{s.key} {N}") for N in _batches(s)},
                 "apart": middle[f"{s.key} apart"],
                 "together": middle[s.key],
-                "gradient_bytes": 4 * _parameters(s),
+                "gradient_bytes": 4 * make_model(run_of(s, "srnn")).count_parameters(),
             }
             for s in PLACES
         },
@@ -154,65 +149,23 @@ def _batches(s: Setting) -> tuple[int, int, int]:
 
 
 def _sums_of(count: int) -> Call:
-    """Several of them: the first finds the other process asleep."""
+    """Returns a call of several sums, because the first may have to wait for the other process."""
     tensor = torch.zeros(count)
-
-    def sums() -> None:
-        for _ in range(SUMS):
-            distributed.all_reduce(tensor)
-
-    return sums
-
-
-def _parameters(s: Setting) -> int:
-    return make_model(run_of(s, "srnn")).count_parameters()
+    return lambda: [distributed.all_reduce(tensor) for _ in range(SUMS)]
 
 
 def links(record: Mapping[str, Any]) -> tuple[Link, Link]:
-    """That of the machine, from the sums of a record, and one that is assumed."""
+    """Returns the link of the machine, fitted to the sums of a record, and the assumed one."""
     (_, short), (size, long) = sorted((int(size), seconds) for size, seconds in record["measured"]["sums"].items())
-    # Two processes: two messages, and each byte once.
+    # Between two processes, a sum is two messages, and each byte is sent once.
     return Link("This machine", short / 2, size / max(long - short, 1e-9)), Link(*ASSUMED)
 
 
 def cost(place: Mapping[str, Any]) -> Cost:
-    """The model of a place, from the steps of one process."""
+    """Returns the model of a place, fitted to the steps of one process."""
     steps = {int(N): seconds for N, seconds in place["alone"].items()}
     line = linear_regression(list(steps), list(steps.values()))
     return Cost(max(0.0, line.intercept), line.slope, max(steps), place["gradient_bytes"])
-
-
-def block(record: Mapping[str, Any]) -> str:
-    """What a document shows: the tables, where adding up overtakes, and where the numbers come from."""
-    here, assumed = links(record)
-    lines = []
-    for s in PLACES:
-        place = record["measured"]["places"][s.key]
-        model = cost(place)
-        one, two = place["alone"][str(s.N)], place["together"]
-        lines += [
-            f"**{s.title}**, {s.H} units, batch {s.N}, {UPDATES[s.key]:,} updates: c {1e3 * model.fixed:.1f} ms, "
-            f"w {1e3 * model.per_sequence:.2f} ms, G {model.size / 1024:.0f} KiB. Two processes, measured: "
-            f"{one / two:.2f} times as fast as one; by the model {model.compute(1) / model.step(2, here):.2f}. While another "
-            "process does the same, and nothing is added up, half a batch takes "
-            f"{place['apart'] / place['alone'][str(s.N // 2)]:.2f} times as long.",
-            "",
-            f"| {' | '.join(HEADING)} |",
-            "| --: " * len(HEADING) + "|",
-            *(_row(model, n, UPDATES[s.key], here, assumed) for n in SHOWN),
-            "",
-            " ".join(_overtaken(model, link) for link in (here, assumed)),
-            "",
-        ]
-    machine, commit = record["machine"], record["commit"]
-    speeds = [
-        f"{link.name}: {1e6 * link.latency:.0f} µs of a message, {link.bandwidth / 1e9:.2f} GB/s" for link in (here, assumed)
-    ]
-    origin = (
-        f"Measured on {machine['cpu']}, {machine['cores']} cores, one thread for each process; run of {record['started']}, "
-        f"commit {commit['id'][:10]}{' with changes' if commit['dirty'] is True else ''}; record: `{RECORD.as_posix()}`."
-    )
-    return "\n".join([*lines, f"Links: {'; '.join(speeds)}.", "", origin])
 
 
 HEADING = (
@@ -229,7 +182,28 @@ HEADING = (
 )
 
 
-def _row(model: Cost, n: int, updates: int, here: Link, assumed: Link) -> str:
+def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
+    """Yields for each place a paragraph, a table, and when adding up takes longer than computing; then links and origin."""
+    both = here, assumed = links(record)
+    for s in PLACES:
+        place = record["measured"]["places"][s.key]
+        model = cost(place)
+        one, two = place["alone"][str(s.N)], place["together"]
+        yield (
+            f"**{s.title}**, {s.H} units, batch {s.N}, {UPDATES[s.key]:,} updates: c {1e3 * model.fixed:.1f} ms, "
+            f"w {1e3 * model.per_sequence:.2f} ms, G {model.size / 1024:.0f} KiB. Two processes, measured: "
+            f"{one / two:.2f} times as fast as one; by the model {model.compute(1) / model.step(2, here):.2f}. While another "
+            "process does the same, and nothing is added up, half a batch takes "
+            f"{place['apart'] / place['alone'][str(s.N // 2)]:.2f} times as long."
+        )
+        yield Table(HEADING, [_row(model, n, UPDATES[s.key], here, assumed) for n in SHOWN], names=0)
+        yield " ".join(_overtaken(model, link) for link in both)
+    speeds = [f"{link.name}: {1e6 * link.latency:.0f} µs of a message, {link.bandwidth / 1e9:.2f} GB/s" for link in both]
+    yield f"Links: {'; '.join(speeds)}."
+    yield origin(record, f"{record['machine']['cores']} cores, one thread for each process")
+
+
+def _row(model: Cost, n: int, updates: int, here: Link, assumed: Link) -> list[str]:
     one, cells = model.compute(1), [str(n)]
     adding = [f"{1e3 * link.reduce(n, model.size):.1f}" for link in (here, assumed)]
     if n <= model.batch:
@@ -238,7 +212,7 @@ def _row(model: Cost, n: int, updates: int, here: Link, assumed: Link) -> str:
         cells += [*(f"{one / step:.2f}" for step in steps), f"{updates * steps[1] / 60:.1f}", f"{n * steps[1] / one:.1f}"]
     else:
         cells += ["fewer than one", "", *adding, "", "", "", ""]
-    return f"| {' | '.join([*cells, f'x {n * one / (one + assumed.reduce(n, model.size)):.1f}'])} |"
+    return [*cells, f"x {n * one / (one + assumed.reduce(n, model.size)):.1f}"]
 
 
 def _overtaken(model: Cost, link: Link) -> str:
@@ -248,39 +222,22 @@ def _overtaken(model: Cost, link: Link) -> str:
 
 
 def figure(record: Mapping[str, Any], name: str) -> Figure:
-    """A step by the number of processes: what it is made of, and what was measured."""
+    """Returns the figure of a step's time over the number of processes: its parts by the model, and what was measured."""
     here, assumed = links(record)
     panels = []
     for s in PLACES:
         place = record["measured"]["places"][s.key]
-        model = cost(place)
+        model, measured = cost(place), [place["alone"][str(s.N)], place["together"]]
         counts = [n for n in PROCESSES if n <= model.batch]
-
-        def line(label: str, of: Any, style: str, counts: list[int] = counts) -> Curve:
-            return Curve(label, counts[-len(of) :], [1e3 * value for value in of], style)
-
-        panels.append(
-            Panel(
-                f"{s.title}, batch {s.N}",
-                "processes",
-                "ms of a step",
-                [
-                    line("step, this machine", [model.step(n, here) for n in counts], "srnn"),
-                    line("computing", [model.compute(n) for n in counts], "gru"),
-                    line("adding up, this machine", [here.reduce(n, model.size) for n in counts[1:]], "lstm"),
-                    line("adding up, 10 Gbit/s", [assumed.reduce(n, model.size) for n in counts[1:]], "urnn"),
-                    Curve(
-                        "measured (dots)",
-                        [1, 2],
-                        [1e3 * place["alone"][str(s.N)], 1e3 * place["together"]],
-                        "rnn",
-                        dots="o",
-                        thin=True,
-                    ),
-                ],
-                log="xy",
-            )
-        )
+        lines: dict[str, tuple[str, list[float]]] = {
+            "step, this machine": ("srnn", [model.step(n, here) for n in counts]),
+            "computing": ("gru", [model.compute(n) for n in counts]),
+            "adding up, this machine": ("lstm", [here.reduce(n, model.size) for n in counts[1:]]),
+            "adding up, 10 Gbit/s": ("urnn", [assumed.reduce(n, model.size) for n in counts[1:]]),
+        }
+        curves = [Curve(label, counts[-len(y) :], [1e3 * each for each in y], style) for label, (style, y) in lines.items()]
+        curves.append(Curve("measured (dots)", [1, 2], [1e3 * each for each in measured], "rnn", dots="o", thin=True))
+        panels.append(Panel(f"{s.title}, batch {s.N}", "processes", "ms of a step", curves, log="xy"))
     caption = "A training step of SRNN with 1024 units by the number of processes that share its batch."
     return Figure(name, caption, caption, panels)
 

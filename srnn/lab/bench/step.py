@@ -1,32 +1,29 @@
 """`srnn bench --step`: the cost of one time step, for programs that see one input at a time.
 
-Two comparisons: `SRNN.step` and `SRNNCell` with `nn.GRUCell`, and `SRNN.forward` on a sequence of one step with `nn.GRU`. All
-layers have 128 inputs and 128 units and run on one thread. "With gradients" is a forward and a backward pass with gradients of
-all weights, of the input and of the state. onnxruntime's GRU, where it is installed, runs the weights of the `nn.GRU`.
+`SRNN.step` and `SRNNCell` are compared with `nn.GRUCell`, and `SRNN.forward` on a sequence of one step with `nn.GRU`.
+All layers have 128 inputs and 128 units and run on one thread. "With gradients" is a forward and a backward pass with
+gradients of all weights, of the input and of the state. If onnxruntime is installed, its GRU runs with the weights of the
+`nn.GRU`.
 """
 
 import importlib.util
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from datetime import datetime, timezone
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy
 import torch
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from torch import Tensor, nn
 
 from srnn import SRNN, SRNNCell, SRNNStack
 from srnn.errors import SettingError
 from srnn.lab.bench.clock import Call, Clock, ratio
-from srnn.lab.records import store
+from srnn.lab.bench.result import Table, conduct, origin
 
-RECORD = Path("results/bench-step.json")
 C = H = 128
-CALLS = 50  # in one measurement, so that reading the clock does not count
+CALLS = 50  # steps in one measurement, so that the time of reading the clock does not matter
 CASES = {"batch 1": (1, False), "batch 16": (16, False), "batch 16, with gradients": (16, True)}
 # side: what it is compared with, and the largest ratio of times that is wanted
 COMPARED: dict[str, tuple[str, float | None]] = {
@@ -43,7 +40,7 @@ MEANING = (
 
 
 def sides(N: int, with_gradients: bool) -> dict[str, Call]:
-    """One step of every layer, on the same input."""
+    """Returns a call for each layer that makes CALLS steps, on the same input, after a check that their results agree."""
     cell, gru, rnn, stack = nn.GRUCell(C, H), nn.GRU(C, H), SRNN(C, H), SRNNStack(C, H, 2)
     ours = SRNNCell(C, H)
     x, h = (torch.randn(N, size, requires_grad=with_gradients) for size in (C, H))
@@ -79,14 +76,14 @@ def _repeated(step: Any, grad: Tensor | None) -> Call:
 
 
 def check(steps: Mapping[str, Any]) -> None:
-    """Before anything is timed: a step equals a sequence of one step."""
+    """Raises a SettingError if a step of SRNN does not equal a sequence of one step."""
     found, expected = steps["SRNN.step"](), steps["SRNN, T = 1"]()
     if not torch.allclose(found, expected, atol=1e-6):
         raise SettingError("SRNN.step must equal SRNN on a sequence of one step; it does not, and nothing was timed")
 
 
 def onnx_gru(gru: nn.GRU, N: int) -> Any:
-    """An onnxruntime session with the weights of `gru`; None where onnx and onnxruntime are not installed."""
+    """Returns an onnxruntime session with the weights of `gru`, or None if onnx and onnxruntime are not installed."""
     if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime")):
         return None
     import onnxruntime
@@ -115,60 +112,34 @@ def onnx_gru(gru: nn.GRU, N: int) -> Any:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def measure(rounds: int) -> list[dict[str, Any]]:
-    """The ratios of every case, sides taking turns."""
+def measure(rounds: int) -> dict[str, Any]:
+    """Measures all layers in turns, and returns for each case the ratios of their times."""
+    torch.manual_seed(0)
     found = []
     for title, (N, with_gradients) in CASES.items():
-        mode: AbstractContextManager[Any] = torch.enable_grad() if with_gradients else torch.no_grad()
-        with mode:
+        with torch.set_grad_enabled(with_gradients):
             times = Clock(rounds).race(sides(N, with_gradients))
         ratios = {side: ratio(times, side, other) for side, (other, _) in COMPARED.items() if side in times}
         best = {name: 1e6 * min(seconds) / CALLS for name, seconds in times.items()}
         found.append({"case": title, "ratios": ratios, "best_microseconds": best})
-    return found
+    return {"rounds": rounds, "measured": found}
 
 
-def main(rounds: int = 15, out: Path | None = None, readme: Path | None = None, console: Console | None = None) -> int:
-    """Measures, prints, writes the record and, if asked, the block of a document."""
-    console, threads = console or Console(), torch.get_num_threads()
-    if readme is not None:
-        store.filled(readme, "step", "")  # fails now rather than after the measurement
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    torch.set_num_threads(1)
-    try:
-        with torch.random.fork_rng(devices=[]), console.status("one step of every layer"):
-            torch.manual_seed(0)
-            measured = measure(rounds)
-    finally:
-        torch.set_num_threads(threads)
-    record = {"kind": "step", **store.environment(), "started": started, "rounds": rounds, "measured": measured}
-    store.write(out or RECORD, record)
-    heading, *body = rows(record)
-    table = Table(*heading, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for row in body:
-        table.add_row(*row)
-    console.print(table, MEANING, sep="\n", highlight=False, markup=False)
-    console.print(f"record: {out or RECORD}", soft_wrap=True)
-    if readme is not None:
-        store.replace(readme, store.filled(readme, "step", block(record)))
-    return 0
+def main(
+    rounds: int = 15, quick: bool = False, out: Path | None = None, readme: Path | None = None, console: Console | None = None
+) -> None:
+    """Measures, prints, and writes the record and, if asked, the block of a document."""
+    console = console or Console()
+    console.print("measuring one step of every layer")
+    conduct("step", partial(measure, rounds), parts, quick=quick, threads=1, out=out, readme=readme, console=console)
 
 
-def rows(record: Mapping[str, Any]) -> list[list[str]]:
-    """The heading and a row for each side, from a record."""
-    cases = record["measured"]
-    body = []
+def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
+    """Yields the table of a record, what it means, and its origin."""
+    cases, rows = record["measured"], []
     for side, (other, wanted) in COMPARED.items():
         cells = [f"{case['ratios'][side]:.2f}" if side in case["ratios"] else "not run" for case in cases]
-        body.append([side, other, *cells, "" if wanted is None else f"{wanted:g}"])
-    return [["layer", "compared with", *(case["case"] for case in cases), "wanted, at most"], *body]
-
-
-def block(record: Mapping[str, Any]) -> str:
-    """The table as Markdown, with its origin."""
-    heading, *body = rows(record)
-    rule = ["---", "---", *["--:"] * (len(heading) - 2)]
-    lines = [f"| {' | '.join(cells)} |" for cells in (heading, rule, *body)]
-    commit, machine = record["commit"]["id"][:10], record["machine"]["cpu"]
-    origin = f"{machine}, torch {record['versions']['torch']}, {record['started']}, commit {commit}; record: `{RECORD}`."
-    return "\n".join([*lines, "", MEANING, "", f"Measured on {origin}"])
+        rows.append([side, other, *cells, "" if wanted is None else f"{wanted:g}"])
+    yield Table(["layer", "compared with", *(case["case"] for case in cases), "wanted, at most"], rows, names=2)
+    yield MEANING
+    yield origin(record, f"torch {record['versions']['torch']}")

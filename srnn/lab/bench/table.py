@@ -1,13 +1,10 @@
-"""The record of a benchmark as a reader sees it: on the terminal, and in docs/benchmark.md."""
+"""The tables of `srnn bench` and `srnn bench --networks`, and what they mean."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from srnn.lab.bench.limits import FULL, LIMITS
+from srnn.lab.bench.result import Table, origin
 from srnn.lab.bench.training import BASELINES, SETTINGS
 
 MEANING = (
@@ -18,6 +15,7 @@ MEANING = (
     "permuted MNIST SRNN reads symbols of an alphabet, a form that the others do not have; the row of real inputs does "
     "without. All data are random. Grey levels are 81 % background as in MNIST, the rest uniform."
 )
+REACHED = {True: "yes", False: "no", None: ""}
 MEANING_OF_ROWS = {  # by a part of their keys
     "-torch": "Plain PyTorch: SRNN without its compiled library.",
     "long": "One sequence: 4 inputs, batch 1, forward and backward of the layer, all states.",
@@ -34,73 +32,40 @@ MEANING_OF_NETWORKS = (
 )
 
 
-def tables(record: Mapping[str, Any]) -> list[tuple[list[str], list[list[str]], str]]:
-    """Returns heading, rows and meaning of each table. Settings and limits that a record does not hold are left out."""
+def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
+    """Yields the tables of `srnn bench`, what they mean, and their origin. Rows that a record does not hold are left out."""
     if "networks" in record["results"]:
-        return [_networks_table(record["results"]["networks"])]
-    rows = {row["key"]: row for part in record["results"].values() for row in part}
-    training = [_setting_cells(rows[s.key]) for s in SETTINGS if s.key in rows]
-    limits = [_limit_cells(rows[m.key]) for m in LIMITS if m.key in rows]
-    meaning = " ".join([MEANING, *(text for key, text in MEANING_OF_ROWS.items() if any(key in name for name in rows))])
-    return [
-        (["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "target", "reached", "bound"], training, meaning),
-        (["measurement", "value", "target", "reached"], limits, MEANING_OF_LIMITS),
-    ]
+        yield _networks_table(record["results"]["networks"])
+        yield MEANING_OF_NETWORKS
+    else:
+        rows = {row["key"]: row for part in record["results"].values() for row in part}
+        training = [_setting_cells(rows[s.key]) for s in SETTINGS if s.key in rows]
+        limits = [_limit_cells(rows[m.key]) for m in LIMITS if m.key in rows]
+        yield Table(["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "target", "reached", "bound"], training)
+        yield " ".join([MEANING, *(text for key, text in MEANING_OF_ROWS.items() if any(key in name for name in rows))])
+        yield Table(["measurement", "value", "target", "reached"], limits)
+        yield MEANING_OF_LIMITS
+    machine, versions = record["machine"], f"torch {record['versions']['torch']}, backend {record['backend']['name']}"
+    how = f"{machine['cores']} cores, {machine['threads']} threads, float32; {versions}"
+    yield origin(record, how, "quick run" if record["settings"]["quick"] else "run")
 
 
-def _networks_table(columns: list[Mapping[str, Any]]) -> tuple[list[str], list[list[str]], str]:
+def _networks_table(columns: list[Mapping[str, Any]]) -> Table:
     names = sorted({name for column in columns for name in column["times_gru"]})
     rows = [[name, *(_short(column["times_gru"][name]) for column in columns)] for name in names]
-    return ["time of a step / nn.GRU's", *(column["title"] for column in columns)], rows, MEANING_OF_NETWORKS
+    return Table(["time of a step / nn.GRU's", *(column["title"] for column in columns)], rows)
 
 
 def _setting_cells(row: Mapping[str, Any]) -> list[str]:
     title = row["title"] + (f": {row['share_of_step']:.0%}" if row["share_of_step"] is not None else "")
     floors = " / ".join(f"{least:g}" for least in row["floors"].values())
     by, share = max(row["limits"].items(), key=lambda limit: limit[1])
-    return [title, *(_short(row["times_faster"].get(k)) for k in BASELINES), floors, _verdict(row["met"]), f"{by} {share:.0%}"]
+    return [title, *(_short(row["times_faster"].get(k)) for k in BASELINES), floors, REACHED[row["met"]], f"{by} {share:.0%}"]
 
 
 def _limit_cells(row: Mapping[str, Any]) -> list[str]:
-    return [row["title"], _short(row["value"]) or "not measured", row["floor"], _verdict(row["met"])]
+    return [row["title"], _short(row["value"]) or "not measured", row["floor"], REACHED[row["met"]]]
 
 
 def _short(value: float | None) -> str:
     return "" if value is None else f"{value:.{3 if value < 0.1 else 2 if value < 2 else 1 if value < 20 else 0}f}"
-
-
-def _verdict(met: bool | None) -> str:
-    return {True: "yes", False: "no", None: ""}[met]
-
-
-def _origin(record: Mapping[str, Any]) -> str:
-    machine, commit = record["machine"], record["commit"]
-    kind = "quick run" if record["settings"]["quick"] else "run"
-    return (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['threads']} threads, float32; "
-        f"torch {record['versions']['torch']}, backend {record['backend']['name']}; {kind} of {record['started']}, "
-        f"commit {commit['id'][:10]}{' with changes' if commit['dirty'] is True else ''}"
-    )
-
-
-def show(record: Mapping[str, Any], console: Console) -> None:
-    """The tables on a terminal, or plain in a file; 80 columns are enough."""
-    console.print(_origin(record), markup=False)
-    if reason := record["backend"]["native_load_error"]:
-        console.print(f"native is not available: {reason}", style="yellow", markup=False)
-    for heading, rows, meaning in tables(record):
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-        for i, name in enumerate(heading):
-            table.add_column(name, justify="right" if i else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*row)
-        console.print(table, meaning, sep="\n", end="\n\n", highlight=False, markup=False)
-
-
-def readme_table(record: Mapping[str, Any]) -> str:
-    """The same tables as Markdown, with the machine and the record they come from."""
-    lines = []
-    for heading, rows, meaning in tables(record):
-        rule = ["---", *["--:"] * (len(heading) - 1)]
-        lines += [*(f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows)), "", meaning, ""]
-    return "\n".join([*lines, f"Measured on {_origin(record)}; record: `{record['path']}`."])

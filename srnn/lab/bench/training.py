@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srnn import kernels
-from srnn.lab.bench.clock import Call, Clock, ratio
+from srnn.lab.bench.clock import Call, Clock, on_backend, ratio
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.srnn import SRNNNetwork
@@ -41,7 +40,7 @@ def grey_levels(N: int, T: int, background: float = 0.81, draws: torch.Generator
 
 @dataclass(frozen=True)
 class Images(Classification):
-    """Random grey levels in the place of permuted MNIST, as symbols or as real inputs."""
+    """Random grey levels instead of permuted MNIST, as symbols or as real inputs."""
 
     length: int
     real: bool = False
@@ -65,7 +64,7 @@ class Images(Classification):
 
 @dataclass(frozen=True)
 class Frames(Task):
-    """Standard normal frames in the place of speech, as input and as target."""
+    """Standard normal frames instead of speech, as input and as target."""
 
     length: int
 
@@ -85,7 +84,7 @@ class Frames(Task):
 
 
 class FewInputs(Frames):
-    """The same with four inputs."""
+    """Frames with four inputs."""
 
     input_size = output_size = 4
 
@@ -135,21 +134,21 @@ class Setting:
 
     @property
     def symbols(self) -> int:
-        """The number of symbols, 0 if inputs are real."""
+        """Number of symbols, or 0 if inputs are real."""
         return self.task.symbols or (0 if self.task.alphabet is None else len(self.task.alphabet))
 
     @property
     def is_embedded(self) -> bool:
-        """Whether symbols have a learned embedding."""
+        """True if symbols have a learned embedding."""
         return self.task.symbols > 0
 
     @property
     def width(self) -> int:
-        """The width of what SRNN reads at one step."""
+        """Number of inputs of SRNN at one step."""
         return self.network.embedding_size if self.is_embedded else self.task.input_size
 
     def with_real_inputs(self) -> "Setting":
-        """The same setting with grey levels as numbers, if it has them as symbols."""
+        """Returns the setting with grey levels as numbers instead of symbols, or unchanged if it has none."""
         return replace(self, task_of=partial(Images, real=True)) if isinstance(self.task, Images) else self
 
 
@@ -165,7 +164,7 @@ LONG = Setting("long", "one sequence T 10,000", FewInputs, 10_000, part="layer",
 
 
 def on_plain_torch(s: Setting) -> Setting:
-    """The same setting with SRNN on plain PyTorch operations, as without a compiled library, compared with nn.GRU."""
+    """Returns the setting with SRNN on plain PyTorch operations, as without a compiled library, compared with nn.GRU."""
     title = "- plain PyTorch" if s is not REAL else "- same, plain PyTorch"
     return replace(s, key=f"{s.key}-torch", title=title, backend="torch", baselines=("gru",), floors={})
 
@@ -216,7 +215,7 @@ class Baseline(Network):
 
 
 def make_run(s: Setting, network: Network, **settings: Any) -> Run:
-    """Returns a run that trains on one batch of a setting, over and over; with RMSprop unless `settings` say otherwise."""
+    """Returns a run that repeats one batch of a setting, with RMSprop unless `settings` names another optimizer."""
     task, batch = s.task, s.batch
     fixed = type(type(task).__name__, (type(task),), {"batch": lambda self, *which: batch})(**asdict(task))
     return Run(fixed, network, batch_size=s.N, steps=10**9, threads=torch.get_num_threads(), **settings)
@@ -236,12 +235,13 @@ def make_training(run: Run, team: Team = ALONE) -> Training:
 
 
 def training_step(s: Setting, name: str) -> Call:
-    """Forward, loss, backward and RMSprop of SRNN or of a baseline."""
-    return _on_backend(s, name, make_training(run_of(s, name)).make_update)
+    """Returns a call of forward, loss, backward and RMSprop, of SRNN or of a baseline."""
+    update = make_training(run_of(s, name)).make_update
+    return update if s.backend == "auto" or name != "srnn" else on_backend(s.backend, update)
 
 
 def layer_alone(s: Setting, name: str) -> Call:
-    """Forward of the layer, and backward for a given gradient of its output. Baselines get symbols already embedded."""
+    """Returns a call of forward and backward of the layer. The baselines' inputs are symbols that are embedded already."""
     model, x = make_model(run_of(s, name)), s.batch.input
     inputs: list[Tensor] = list(model.rnn.parameters())
     states: Callable[[], Any] = partial(model.states, x)
@@ -251,29 +251,18 @@ def layer_alone(s: Setting, name: str) -> Call:
         inputs.append(model.embedding(x).detach().requires_grad_())
         states = partial(model.rnn, inputs[-1])
     grad = torch.randn_like(states()[0])
-    return _on_backend(s, name, lambda: torch.autograd.grad(states()[0], inputs, grad))
-
-
-def _on_backend(s: Setting, name: str, call: Call) -> Call:
-    if s.backend == "auto" or name != "srnn":
-        return call
-
-    def on_backend() -> Any:
-        with kernels.use(s.backend):
-            return call()
-
-    return on_backend
+    return lambda: torch.autograd.grad(states()[0], inputs, grad)
 
 
 def readout_alone(s: Setting) -> Call:
-    """Forward and backward of read-out and loss for given states."""
+    """Returns a call of forward and backward of read-out and loss, for given states."""
     task, batch, readout = s.task, s.batch, make_model(run_of(s, "srnn")).readout
     states = torch.rand(s.N, s.T, s.H, requires_grad=True)
     return lambda: torch.autograd.grad(task.loss(readout(states), batch), [states, *readout.parameters()])
 
 
 def matrix_products(s: Setting) -> Call:
-    """The matrix products of one step alone: forward, weight gradients, and input gradients where something needs them."""
+    """Returns a call of the matrix products of one step: forward, weight gradients, and input gradients if they are needed."""
     rows, read = s.symbols or s.N * s.T, s.N * s.T if s.task.every_step else s.N
     layer = [(rows, K, J, s.is_embedded or i > 0) for i, (K, J) in enumerate(pairwise((s.width, *s.mlp, s.H)))]
     layer.append((rows, s.width, s.H, s.is_embedded))  # the gate
@@ -282,23 +271,23 @@ def matrix_products(s: Setting) -> Call:
     for M, K, J, input_gradient in {"step": layer + readout, "layer": layer, "read-out": readout}[s.part]:
         x, w, grad = torch.rand(M, K), torch.rand(J, K), torch.rand(M, J)
         products.append((x, w.T, torch.ones(M, J)))
-        products.append((x.T, grad, torch.ones(K, J)) if K < J else (grad.T, x, torch.ones(J, K)))  # the faster way round
+        products.append((x.T, grad, torch.ones(K, J)) if K < J else (grad.T, x, torch.ones(J, K)))  # whichever is faster
         if input_gradient:
             products.append((grad, w, torch.ones(M, K)))
     return lambda: [torch.mm(a, b, out=out) for a, b, out in products]
 
 
 def memory_traffic(s: Setting) -> Call:
-    """A `copy_` of as many bytes as must move between data, layer, read-out and loss.
+    """Returns a call of a `copy_` of as many bytes as must move between data, layer, read-out and loss.
 
     Inputs are read in both passes. States at every step are written, read by the read-out and by its weight gradient, and
-    their gradient is written and read; the read-out's result likewise.
+    their gradient is written and read. The same holds for the read-out's result.
     """
     x = s.batch.input
     states, results = {"step": (5, 5), "layer": (2, 0), "read-out": (3, 5)}[s.part]
     moved = 4 * s.N * (s.T if s.task.every_step else 1) * (states * s.H + results * s.task.output_size)
     moved += 0 if s.part == "read-out" else 2 * x.numel() * x.element_size()
-    source, target = torch.ones(2, moved // 2, dtype=torch.uint8)  # a copy moves every byte twice: in and out
+    source, target = torch.ones(2, moved // 2, dtype=torch.uint8)  # a copy reads and writes every byte
     return lambda: target.copy_(source)
 
 

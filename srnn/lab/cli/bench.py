@@ -49,29 +49,24 @@ def bench(
     srnn bench --readme docs/benchmark.md[/dim]
     """
     from srnn.lab import bench as benchmark
+    from srnn.lab.bench import scale as scaling
+    from srnn.lab.bench import step as stepping
+    from srnn.lab.bench import swap as swapping
 
+    rounds = repeats or (3 if quick else 15)
+    if jobs != 1 and not swap:
+        raise SettingError(f"--jobs is an option of --swap; got {jobs} without it")
     if swap:
-        from srnn.lab.bench import swap as swapping
-
         if networks or scale or step or repeats or threads != 2:
             raise SettingError("--swap runs one thread per job: leave out --networks, --scale, --step, --repeats and --threads")
-        raise typer.Exit(swapping.main(quick, jobs, out, readme, only or ()))
-    if jobs != 1:
-        raise SettingError(f"--jobs is an option of --swap; got {jobs} without it")
-    if step:
-        from srnn.lab.bench import step as stepping
-
+        swapping.main(quick, jobs, out, readme, only or ())
+    elif step:
         if networks or scale or only or threads != 2:
             raise SettingError("--step always runs on one thread: leave out --networks, --scale, --only and --threads")
-        out = out or stepping.RECORD.with_stem(stepping.RECORD.stem + ("-quick" if quick else ""))
-        raise typer.Exit(stepping.main(repeats or (3 if quick else 15), out, readme))
-    if scale:
-        from srnn.lab.bench import scale as scaling
-
+        stepping.main(rounds, quick, out, readme)
+    elif scale:
         if networks or only or threads != 2:
             raise SettingError("--scale always runs one thread per process: leave out --networks, --only and --threads")
-        out = out or scaling.RECORD.with_stem(scaling.RECORD.stem + ("-quick" if quick else ""))
-        raise typer.Exit(scaling.main(repeats or (3 if quick else 15), out, readme))
-    raise typer.Exit(
-        benchmark.main(quick=quick, threads=threads, repeats=repeats, out=out, readme=readme, only=only, networks=networks)
-    )
+        scaling.main(rounds, quick, out, readme)
+    else:
+        benchmark.main(quick, threads, repeats, out, readme, only, networks)

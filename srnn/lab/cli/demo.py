@@ -31,11 +31,8 @@ LEAD = (
     "Made by srnn demo from the runs you have just seen. The claims of the paper need more runs than these: srnn report writes "
     "the page with a verdict on each claim, from the records in results/."
 )
-PAPER = {
-    "copy": "solved, 100 to 2000",
-    "adding": "solved, 100 to 1500",
-    "pmnist": "96.43 %, 60 epochs",
-}  # Figures 2, 3, Table 2
+# Figures 2 and 3, Table 2
+PAPER = {"copy": "solved, 100 to 2000", "adding": "solved, 100 to 1500", "pmnist": "96.43 %, 60 epochs"}
 
 
 def demo(

@@ -43,7 +43,7 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
         raise RecordError(f"{folder} is itself a run folder; give the folder that holds it")
     if readme is not None or any(folder.glob("*.jsonl")):
         collected = results.read(folder)
-        console.print(results.table(collected, console.width))
+        results.show(collected, console)
         if readme is not None:
             store.replace(readme, store.filled(readme, "results", results.markdown(collected)))
         return [each.to_json() for each in collected]

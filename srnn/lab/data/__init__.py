@@ -4,6 +4,7 @@ A data set is a folder of its name in one of `folders()`: those given to `look_i
 """
 
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -110,22 +111,14 @@ def find(name: str) -> Path:
     Raises:
         DataError: The data set is in none of the folders. The error says how to get it.
     """
-    if name not in CATALOGUE:
-        raise one_of("data set", name, CATALOGUE)
-    places = folders()
-    found = [folder for place in places if (folder := _find_in(place, name)) is not None]
-    if not found:
-        raise _missing(name, places)
-    return found[0]
+    if (found := _search(name, folders())) is None:
+        raise _missing(name, folders())
+    return found
 
 
 def is_here(name: str) -> bool:
     """Return whether `find` would find it."""
-    try:
-        find(name)
-    except DataError:
-        return False
-    return True
+    return _search(name, folders()) is not None
 
 
 def fetch(name: str, folder: Path | None, console: Console) -> Path:
@@ -136,10 +129,8 @@ def fetch(name: str, folder: Path | None, console: Console) -> Path:
         folder: Search only here, and download to here; None for `folders()` and the cache.
         console: Where to print.
     """
-    if name not in CATALOGUE:
-        raise one_of("data set", name, CATALOGUE)
     places = folders() if folder is None else [folder]
-    found = next((there for place in places if (there := _find_in(place, name)) is not None), None)
+    found = _search(name, places)
     if name == "mnist":
         found = found or (folder or _cache()) / name
         mnist.download(found, console)
@@ -153,7 +144,7 @@ def status() -> list[dict[str, Any]]:
     """Return for each data set what the catalogue says, its state (ready, damaged or missing), its folder, and details."""
     report = []
     for name, known in CATALOGUE.items():
-        where = next((there for place in folders() if (there := _find_in(place, name)) is not None), None)
+        where = _search(name, folders())
         entry = {**asdict(known), "state": "missing", "where": None, "detail": known.how_to_get}
         if where is not None:
             try:
@@ -185,13 +176,16 @@ def _cache() -> Path:
     return platformdirs.user_cache_path("srnn") / "data"
 
 
-def _find_in(place: Path, name: str) -> Path | None:
-    """Return the folder `name` in `place`, if it has the set. Copies of TIMIT are called timit, TIMIT and Timit."""
-    try:
-        entries = sorted(entry for entry in place.iterdir() if entry.name.lower() == name)
-    except OSError:  # not a folder, or not readable
-        return None
-    return next((entry for entry in entries if _holds(entry, name)), None)
+def _search(name: str, places: list[Path]) -> Path | None:
+    """Return the first folder that has the set, or None. Copies of TIMIT are called timit, TIMIT and Timit."""
+    if name not in CATALOGUE:
+        raise one_of("data set", name, CATALOGUE)
+    for place in places:
+        with suppress(OSError):  # not a folder, or not readable
+            for entry in sorted(entry for entry in place.iterdir() if entry.name.lower() == name):
+                if _holds(entry, name):
+                    return entry
+    return None
 
 
 def _holds(folder: Path, name: str) -> bool:

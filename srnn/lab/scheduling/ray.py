@@ -17,10 +17,10 @@ from typing import Any
 
 import srnn
 from srnn.errors import SettingError
-from srnn.lab import data
 from srnn.lab.scheduling.processes import Processes
-from srnn.lab.scheduling.scheduler import Engine, Event, attempt
+from srnn.lab.scheduling.scheduler import Engine, attempt, order
 from srnn.lab.training.run import Run
+from srnn.lab.workers import Event
 
 LOCAL = "local"
 PATIENCE = 60.0  # seconds that runs have to write their checkpoints when they are stopped
@@ -64,13 +64,7 @@ class Ray:
         """Start a run as a task of the cluster."""
         gpus = 1 if run.device.startswith("cuda") else 0
         self._require({"CPU": run.threads, "GPU": gpus})
-        message = {
-            "settings": run.as_dict(),
-            "folder": str(folder.resolve()),
-            "data_folders": data.given(),
-            "sources": self.sources,
-            "data": run.task.data_digest,
-        }
+        message = order(run, folder.resolve()) | {"sources": self.sources, "data": run.task.data_digest}
         task = self.task.options(num_cpus=run.threads, num_gpus=gpus, name=key)
         self.refs[task.remote(json.dumps(message))] = key
 
@@ -125,7 +119,7 @@ def _require_listener(address: str) -> None:
 def _task(content: str) -> str:
     """Train one run on a machine of the cluster. The answer is JSON: the driver may not know an exception's class."""
     message = json.loads(content)
-    wanted_sources, wanted_data, folder = (message.pop(name) for name in ("sources", "data", "folder"))
+    wanted_sources, wanted_data = (message.pop(name) for name in ("sources", "data"))
 
     def check(run: Run) -> None:
         if sources() != wanted_sources:
@@ -133,7 +127,7 @@ def _task(content: str) -> str:
         if run.task.data_digest != wanted_data:
             raise SettingError(f"{platform.node()} has other data for {run.task.name} than the driver; see SRNN_DATA")
 
-    return json.dumps(attempt(folder=Path(folder), check=check, **message))
+    return json.dumps(attempt(**message, check=check))
 
 
 def sources() -> str:

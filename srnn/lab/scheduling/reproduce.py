@@ -5,7 +5,6 @@ in the run folders. Those whose weights are there come before the runs of their 
 the others after. A recorded run is repeated if its weights are needed and its folder is gone.
 """
 
-import tempfile
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -15,10 +14,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from srnn.errors import DataError, Interrupted, RecordError, SRNNError, one_of
 from srnn.lab import data
+from srnn.lab.bench.training import make_training
 from srnn.lab.measures import measure
 from srnn.lab.networks import NETWORKS
 from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
@@ -29,23 +28,11 @@ from srnn.lab.report import runs as results
 from srnn.lab.scheduling.ray import engine
 from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.terminal import print_table
-from srnn.lab.training.loop import Training
 from srnn.lab.training.run import Run
 
 RESULTS = Path("results")
-# The exhibits that decide most claims come first.
-ORDER = (
-    "psmnist",
-    "copy",
-    "adding",
-    "runtime",
-    "timit",
-    "randomlabels",
-    "gradients",
-    "hiddenstate",
-    "permutation",
-    "timecomplexity",
-)
+# The exhibits that decide most claims come first. Others follow.
+ORDER = ("psmnist", "copy", "adding", "runtime", "timit", "randomlabels", "gradients", "hiddenstate", "permutation")
 
 
 def chosen(names: Iterable[str]) -> list[Exhibit]:
@@ -104,15 +91,14 @@ def reproduce(
             raise one_of("network", network, sorted(NETWORKS))
     needed = {exhibit.id: exhibit.data_sets(plan) for exhibit in chosen(wanted)}
     absent = {name for names in needed.values() for name in set(names) if name and not data.is_here(name)}
-    lacking: list[str] = []
-    impossible: list[str] = []
-    for name, needs in needed.items():
-        without = sum(each in absent for each in needs)
-        if without:  # reported before hours of other exhibits
-            names = ", ".join(sorted(absent.intersection(needs)))
-            lacking.append(f"{name} needs data that are not here: {names}, for {without} of its {len(needs)} parts")
-        if without == len(needs):
-            impossible.append(name)
+    without = {name: [each for each in needs if each in absent] for name, needs in needed.items()}
+    impossible = [name for name, sets in without.items() if len(sets) == len(needed[name])]
+    lacking = [  # reported before hours of other exhibits
+        f"{name} needs data that are not here: {', '.join(sorted(set(filter(None, sets))))}, "
+        f"for {len(sets)} of its {len(needed[name])} parts"
+        for name, sets in without.items()
+        if sets
+    ]
     if impossible and "all" not in wanted:
         raise DataError(f"{'; '.join(lacking)}; `srnn data` says how to get them")
     for said in lacking:
@@ -159,7 +145,8 @@ def _reproduce(
         # A rehearsal is too short to be worth an estimate.
         seconds = dict.fromkeys(left, 1.0) if plan.profile == "quick" else estimate(left, runs, console)
         if plan.profile != "quick":
-            console.print(_table(left, seconds), highlight=False)
+            rows = [(*_described(run), f"{seconds[key] / 60:.1f}") for key, run in left.items()]
+            print_table(console, ("task", "network", "recipe", "seed", "minutes"), rows, right=("minutes",))
         again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
         total = sum(seconds.values()) / jobs / 60
         console.print(
@@ -216,24 +203,22 @@ def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str,
         task = bar.add_task("", total=len(left))
         for key, run in left.items():
             bar.advance(task)
-            done = _position(runs / key)
-            limit = 60 * run.cpu_minutes - done["cpu_seconds"] if run.cpu_minutes is not None else float("inf")
-            updates = _updates(run) - done["step"]
+            step, seconds = _position(runs / key)
+            limit = 60 * run.cpu_minutes - seconds if run.cpu_minutes is not None else float("inf")
+            updates = _updates(run) - step
             found[key] = max(0.0, min(limit, updates * pace(run, 4 * limit / max(1, updates)) if limit > 60 else limit))
     return found
 
 
 def pace(run: Run, slow: float = float("inf")) -> float:
     """Return the seconds of one update: the faster of the second and third, or the first if it is slower than `slow`."""
-    with tempfile.TemporaryDirectory() as folder:
-        training = Training(replace(run, cpu_minutes=None, steps=_updates(run)), RunFolder(Path(folder) / "run"), 1e9, ())
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            training.make_update()
-            times.append(time.perf_counter() - start)
-            if times[0] > slow:
-                return times[0]
+    training, times = make_training(replace(run, cpu_minutes=None, steps=_updates(run))), []
+    for _ in range(3):
+        start = time.perf_counter()
+        training.make_update()
+        times.append(time.perf_counter() - start)
+        if times[0] > slow:
+            return times[0]
     return min(times[1:])
 
 
@@ -244,20 +229,14 @@ def _updates(run: Run) -> int:
     return run.epochs * (run.task.updates_per_epoch(run.batch_size) or 0)
 
 
-def _position(folder: Path) -> dict[str, Any]:
-    """Return how far a run is, by the last line of its curve."""
-    metrics = RunFolder(folder).metrics
-    with suppress(OSError, ValueError, IndexError, KeyError, TypeError):
-        last = RunFolder(folder).read_metrics()[-1] if metrics.exists() else {"step": 0, "cpu_seconds": 0.0}
-        return {"step": last["step"], "cpu_seconds": last["cpu_seconds"]}
-    return {"step": 0, "cpu_seconds": 0.0}
+def _position(folder: Path) -> tuple[int, float]:
+    """Return the updates and CPU seconds of a run so far, by the last line of its curve."""
+    with suppress(ValueError, IndexError, KeyError, TypeError):  # there is no curve, or it is damaged
+        last = RunFolder(folder).read_metrics()[-1]
+        return last["step"], last["cpu_seconds"]
+    return 0, 0.0
 
 
-def _table(left: Mapping[str, Run], seconds: Mapping[str, float]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("task", "network", "recipe", "seed", "minutes"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "minutes" else "left")
-    for key, run in left.items():
-        recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # the column minutes shows that limit
-        table.add_row(*results.brief(run.as_dict()), recipe, str(run.seed), f"{seconds[key] / 60:.1f}")
-    return table
+def _described(run: Run) -> tuple[str, ...]:
+    recipe = results.recipe(replace(run, cpu_minutes=None).as_dict())  # the column minutes shows that limit
+    return (*results.brief(run.as_dict()), recipe, str(run.seed))

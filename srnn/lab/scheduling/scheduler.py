@@ -9,8 +9,9 @@ import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,27 +24,20 @@ from srnn.lab.report import runs as results
 from srnn.lab.training.loop import Watcher, asked_to_stop, train
 from srnn.lab.training.recipes import from_dict
 from srnn.lab.training.run import Run
+from srnn.lab.workers import Event
 
 TRIES = 3
 LATER = 5.0  # seconds after which a run is retried whose folder another process holds
 FAILED = "failed.jsonl"
 
 
-class Event(NamedTuple):
-    """A message of an engine about a run. What `about` is depends on the kind.
+class Engine(Protocol):
+    """Where runs are trained. An event says what happened to a run:
 
     progress    (share, update)         done    the stored form of the record
     failed      why                     busy    why: another process works in its folder
     lost        why: its process ended  stopped None: it was stopped, and can be resumed
     """
-
-    key: str
-    kind: str
-    about: Any
-
-
-class Engine(Protocol):
-    """Where runs are trained."""
 
     room: int  # for so many runs at once
 
@@ -60,9 +54,14 @@ class Engine(Protocol):
         """End all processes."""
 
 
+def order(run: Run, folder: Path) -> dict[str, Any]:
+    """Return the arguments of `attempt` that train a run, as plain values."""
+    return {"settings": run.as_dict(), "folder": str(folder), "data_folders": data.given()}
+
+
 def attempt(
     settings: Mapping[str, Any],
-    folder: Path,
+    folder: str | Path,
     *,
     data_folders: Sequence[str] = (),
     check: Callable[[Run], None] = lambda run: None,
@@ -83,7 +82,7 @@ def attempt(
         data.look_in(*map(Path, data_folders))
         run = from_dict(settings, is_ours=True)
         check(run)
-        return "done", train(run, folder, checkpoint_every=checkpoint_every, watchers=watchers).to_json()
+        return "done", train(run, Path(folder), checkpoint_every=checkpoint_every, watchers=watchers).to_json()
     except Interrupted:
         return "stopped", None
     except InUseError as error:
@@ -94,10 +93,11 @@ def attempt(
         return "failed", " ".join(f"{type(error).__name__}: {error}".split())
 
 
+@dataclass
 class Scheduler:
     """Trains runs until none is left, or until a signal asks to stop.
 
-    Args:
+    Attributes:
         left: The runs, by id.
         seconds: How long each takes, for the progress bar.
         runs: Where run folders are.
@@ -107,26 +107,24 @@ class Scheduler:
         kept: Ids of runs whose record is kept as it is.
     """
 
-    def __init__(
-        self,
-        left: Mapping[str, Run],
-        seconds: Mapping[str, float],
-        runs: Path,
-        into: Path,
-        console: Console,
-        engine: Engine,
-        kept: Collection[str] = (),
-    ) -> None:
-        self.all, self.waiting, self.seconds, self.kept = dict(left), dict(left), seconds, kept
-        self.runs, self.into, self.console, self.engine = runs, into, console, engine
+    left: Mapping[str, Run]
+    seconds: Mapping[str, float]
+    runs: Path
+    into: Path
+    console: Console
+    engine: Engine
+    kept: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        self.waiting = dict(self.left)
         self.working: set[str] = set()
-        self.tries: dict[str, int] = dict.fromkeys(left, 0)
+        self.tries: dict[str, int] = dict.fromkeys(self.left, 0)
         self.not_before: dict[str, float] = {}
         self.shares: dict[str, float] = {}
         self.failed: list[str] = []
         self.stopped: list[str] = []  # by a signal that reached them before this process
-        for run in left.values():
-            store.make_room(into / f"{run.task.name}.jsonl")  # to fail now, and not after hours
+        for run in self.left.values():
+            store.make_room(self.into / f"{run.task.name}.jsonl")  # to fail now, and not after hours
 
     def work(self) -> list[str]:
         """Train all runs, and return a line about each that failed.
@@ -192,10 +190,10 @@ class Scheduler:
                 self._print(f"waiting: {self._name(key)}: {about}")
             self.not_before[key] = time.monotonic() + LATER
             self.tries[key] -= 1
-            self.waiting[key] = self.all[key]
+            self.waiting[key] = self.left[key]
         elif self.tries[key] < TRIES:
             self._print(f"retried: {self._name(key)}: {about}")
-            self.waiting[key] = self.all[key]
+            self.waiting[key] = self.left[key]
         else:
             self.give_up(key, about)
 
@@ -204,7 +202,7 @@ class Scheduler:
         self.shares[key] = 1.0
         try:
             if key not in self.kept:
-                store.collect(self.into / f"{self.all[key].task.name}.jsonl", record.to_json())
+                store.collect(self.into / f"{self.left[key].task.name}.jsonl", record.to_json())
                 store.remove(self.into / FAILED, f"failed-{key}")
             self._print(f"{record.status}: {self._name(key)}")
         except SRNNError as error:
@@ -214,13 +212,13 @@ class Scheduler:
         """Record that a run failed. The run counts as not recorded, so it is started again the next time."""
         self.failed.append(f"{self._name(key)} ({key}): {error}")
         self._print(f"failed: {self.failed[-1]}")
-        run, tries = self.all[key].as_dict(), self.tries[key]
+        run, tries = self.left[key].as_dict(), self.tries[key]
         failure = Failure(id=f"failed-{key}", run=run, error=error, tries=tries, environment=store.environment())
         with suppress(SRNNError):  # the disk may be what is wrong
             store.collect(self.into / FAILED, failure.to_json())
 
     def _name(self, key: str) -> str:
-        run = self.all[key].as_dict()
+        run = self.left[key].as_dict()
         return ", ".join((*results.brief(run), f"seed {run['seed']}"))
 
     def _print(self, text: str) -> None:

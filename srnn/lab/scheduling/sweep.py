@@ -1,6 +1,5 @@
 """`srnn sweep`: train every combination of some settings, and show a table with the best first."""
 
-import ast
 import itertools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,14 +14,18 @@ from srnn.lab.records.record import Record
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling import scheduler
 from srnn.lab.scheduling.ray import engine
-from srnn.lab.training.recipes import make_run
+from srnn.lab.settings import Rule, from_text
+from srnn.lab.training.recipes import make_run, setting_rules
 from srnn.lab.training.run import Run
 
-LISTS = ("mlp", "readout")  # settings whose values are lists of widths
 
+def grid(texts: Iterable[str], known: Mapping[str, Rule]) -> list[dict[str, Any]]:
+    """Return all combinations of NAME=VALUE,VALUE,... texts. Lists of widths are separated by slashes: mlp=8/32,32.
 
-def grid(texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Return all combinations of NAME=VALUE,VALUE,... texts. Lists of widths are separated by slashes: mlp=8/32,32."""
+    Args:
+        texts: What was given to --grid.
+        known: Rules of the settings there are, for the types of the values.
+    """
     axes: dict[str, list[Any]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
@@ -30,24 +33,16 @@ def grid(texts: Iterable[str]) -> list[dict[str, Any]]:
             raise SettingError(f"--grid takes NAME=VALUE,VALUE,... with the name of a setting; got {text!r}")
         if name in axes:
             raise SettingError(f"--grid {name} is given twice; put all its values into one")
-        axes[name] = [_value(name, value) for value in values.split("/" if name in LISTS else ",")]
+        rule = known.get(name)
+        axes[name] = [from_text(value, rule) for value in values.split("/" if rule and rule.is_tuple else ",")]
     if not axes:
         raise SettingError("give at least one --grid NAME=VALUE,VALUE,...")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
-def _value(name: str, text: str) -> Any:
-    if name in LISTS:
-        return tuple(_value("", part) for part in text.split(",") if part != "none")
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return text  # a name
-
-
 def runs_of(task: str, model: str, recipe: str, given: Mapping[str, Any], grids: Iterable[str]) -> dict[str, Run]:
     """Return the runs by id. An error in any of them shows before one is started."""
-    combinations = grid(grids)
+    combinations = grid(grids, setting_rules(task, model))
     both = sorted(given.keys() & combinations[0].keys())
     if both:
         raise SettingError(f"{', '.join(both)}: given by --set and by --grid; one of them is enough")
@@ -67,7 +62,7 @@ def sweep(
     failed = scheduler.Scheduler(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []
     found = [record for record in records.read(into).of(Record) if record.id in runs]
     if found:
-        console.print(results.table(sorted(found, key=_order), console.width, in_order=True))
+        results.show(sorted(found, key=_order), console, in_order=True)
         if any(record.selection for record in found):
             console.print("Sorted by validation score. The scores shown are those of the split that the task reports.")
     return failed

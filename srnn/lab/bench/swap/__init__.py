@@ -13,11 +13,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from srnn.errors import SettingError, one_of
+from srnn.lab.bench.clock import torch_threads
+from srnn.lab.bench.result import as_markdown, show
 from srnn.lab.bench.swap import plan, table, workers
 from srnn.lab.bench.swap.program import Run
 from srnn.lab.records import store
@@ -32,8 +33,21 @@ def main(
     readme: Path | None = None,
     only: Sequence[str] = (),
     console: Console | None = None,
-) -> int:
-    """Makes the runs that are not recorded yet, prints the table of all that are, and writes it into a document if asked."""
+) -> None:
+    """Makes the runs that are not recorded yet, prints the table of all recorded runs, and writes it into a document if asked.
+
+    Args:
+        quick: Whether to rehearse with toy sizes.
+        jobs: Number of worker processes.
+        out: File of the records.
+        readme: Document whose block gets the table.
+        only: Names of programs, by default all.
+        console: Where to print.
+
+    Raises:
+        SettingError: There is no such program, or a rehearsal has a document.
+        RecordError: The document has no place for the table.
+    """
     console, out = console or Console(), out or RECORDS.with_stem("swap" + ("-quick" if quick else ""))
     for name in only:
         if name not in plan.PROGRAMS:
@@ -45,21 +59,19 @@ def main(
     wanted = plan.runs(quick, only)
     known = recorded(out, wanted, console)
     left = [run for run in wanted if run.id not in known or known[run.id]["settings"] != run.settings]
-    make(left, len(wanted), jobs, out, console)
+    if left:
+        make(left, len(wanted), jobs, out, console)
     everything = plan.runs(quick)
-    found = recorded(out, everything, Console(quiet=True))
-    table.show(everything, found, console)
+    parts = table.parts(everything, recorded(out, everything, Console(quiet=True)))
+    show(parts, console)
     console.print(f"records: {out}", soft_wrap=True)
     if readme is not None:
-        store.replace(readme, store.filled(readme, "swap", table.markdown(everything, found)))
-    return 0
+        store.replace(readme, store.filled(readme, "swap", as_markdown(parts)))
 
 
 def recorded(path: Path, runs: Sequence[Run], console: Console) -> dict[str, dict[str, Any]]:
-    """Returns the records of these runs in a file, by id; names lines that are damaged."""
-    if not path.exists():
-        return {}
-    found, faults = store.read_lines(path)
+    """Returns the records of these runs in a file, by id, and prints which lines are damaged."""
+    found, faults = store.read_lines(path) if path.exists() else ([], [])
     for fault in faults:
         console.print(fault, markup=False, highlight=False, soft_wrap=True)
     ids = {run.id for run in runs}
@@ -68,28 +80,14 @@ def recorded(path: Path, runs: Sequence[Run], console: Console) -> dict[str, dic
 
 def make(left: Sequence[Run], total: int, jobs: int, out: Path, console: Console) -> None:
     """Makes the runs on `jobs` processes and records each when it ends."""
-    if not left:
-        return
     store.make_room(out)
-    environment = _environment()
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn()),
-        *(TimeElapsedColumn(), TimeRemainingColumn()),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with torch_threads(1):  # that of each run
+        environment = store.environment()  # once, because sources may change during hours of runs
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as bar:
         task = bar.add_task("runs", total=total, completed=total - len(left))
         for run, found in workers.results(left, jobs):
             ended = datetime.now(timezone.utc).isoformat(timespec="seconds")
             record = {"kind": "swap", "id": run.id, **environment, "ended": ended, "settings": run.settings, **found}
             store.collect(out, record)
             bar.update(task, advance=1, description=f"{run.program.name}, {run.network}")
-
-
-def _environment() -> dict[str, Any]:
-    """Versions, machine and commit as they are now, though sources may change while runs are made; one thread for each run."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        return store.environment()
-    finally:
-        torch.set_num_threads(threads)

@@ -16,22 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srnn.lab.bench.swap.program import RNN, Data, Program, Scores
+from srnn.lab.bench.swap.program import RNN, Data, Model, Program, Scores
 from srnn.lab.tasks.task import generator
 
 SYMBOLS, BINS, SHORTEST, LONGEST, NOISE = 12, 16, 3, 8, 1.5  # symbols are 1 to SYMBOLS; 0 is the blank of CTC
-
-
-class Model(nn.Module):
-    """Logarithms of the probabilities of each symbol at each frame."""
-
-    def __init__(self, RNN: RNN, hidden_size: int) -> None:
-        super().__init__()
-        self.rnn = RNN(BINS, hidden_size, batch_first=True)
-        self.readout = nn.Linear(hidden_size, 1 + SYMBOLS)
-
-    def forward(self, frames: Tensor) -> Tensor:
-        return F.log_softmax(self.readout(self.rnn(frames)[0]), dim=-1)
 
 
 @dataclass(frozen=True)
@@ -40,7 +28,7 @@ class Acoustic(Program):
     scores = {"symbol error rate, %": False}
 
     def model(self, RNN: RNN) -> nn.Module:
-        return Model(RNN, self.hidden_size)
+        return Model(RNN, BINS, self.hidden_size, 1 + SYMBOLS)
 
     def draw(self, split: str, n: int, draws: torch.Generator) -> Data:
         """frames [n, length, BINS], how many of them count [n], symbols [n, most] and how many of them count [n]."""
@@ -58,7 +46,7 @@ class Acoustic(Program):
 
     def loss(self, model: Any, data: Data) -> Tensor:
         frames, lengths, symbols, counts = data
-        return F.ctc_loss(model(frames).transpose(0, 1), symbols, lengths, counts)
+        return F.ctc_loss(F.log_softmax(model(frames), dim=-1).transpose(0, 1), symbols, lengths, counts)
 
     def score(self, model: Any, data: Data) -> Scores:
         frames, lengths, symbols, counts = data

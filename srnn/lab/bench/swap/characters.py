@@ -20,24 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from srnn.lab import data
-from srnn.lab.bench.swap.program import RNN, Data, Program, Scores
+from srnn.lab.bench.swap.program import RNN, Data, Model, Program, Scores
 from srnn.lab.data import text
 from srnn.lab.tasks.task import generator
 
 BOUNDS = {"train": (0.0, 0.9), "val": (0.9, 0.95), "test": (0.95, 1.0)}
-
-
-class Model(nn.Module):
-    """The next character at every step."""
-
-    def __init__(self, RNN: RNN, hidden_size: int, characters: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(characters, 64)
-        self.rnn = RNN(64, hidden_size, batch_first=True)
-        self.readout = nn.Linear(hidden_size, characters)
-
-    def forward(self, characters: Tensor) -> Tensor:
-        return self.readout(self.rnn(self.embedding(characters))[0])
 
 
 @dataclass(frozen=True)
@@ -50,7 +37,8 @@ class Characters(Program):
         return source()[0]
 
     def model(self, RNN: RNN) -> nn.Module:
-        return Model(RNN, self.hidden_size, int(source()[1].max()) + 1)
+        characters = int(source()[1].max()) + 1
+        return Model(RNN, 64, self.hidden_size, characters, symbols=characters)
 
     def draw(self, split: str, n: int, draws: torch.Generator) -> Data:
         """Windows [n, length + 1] of the split."""

@@ -15,22 +15,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from srnn.lab.bench.swap.program import RNN, Data, Program, Scores, percent_right
+from srnn.lab.bench.swap.program import RNN, Data, Model, Program, Scores, percent_right
 from srnn.lab.tasks.task import generator
 
 LANGUAGES, LETTERS, FAVOURITE = 10, 20, 0.5
 
 
-class Model(nn.Module):
+class LastLetter(Model):
     """The output at a word's last letter, from a packed batch."""
 
-    def __init__(self, RNN: RNN, hidden_size: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(LETTERS, 32)
-        self.rnn = RNN(32, hidden_size, batch_first=True)
-        self.readout = nn.Linear(hidden_size, LANGUAGES)
-
-    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:  # type: ignore[override]
         packed = pack_padded_sequence(self.embedding(words), lengths, batch_first=True, enforce_sorted=False)
         output, _ = pad_packed_sequence(self.rnn(packed)[0], batch_first=True)
         return self.readout(output[torch.arange(len(words)), lengths - 1])
@@ -42,7 +36,7 @@ class Classifier(Program):
     scores = {"accuracy, %": True}
 
     def model(self, RNN: RNN) -> nn.Module:
-        return Model(RNN, self.hidden_size)
+        return LastLetter(RNN, 32, self.hidden_size, LANGUAGES, symbols=LETTERS)
 
     def draw(self, split: str, n: int, draws: torch.Generator) -> Data:
         """words [n, length] with zeros after their ends, lengths [n], languages [n]."""

@@ -15,21 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from srnn.lab.bench.swap.program import RNN, Data, Program, Scores
+from srnn.lab.bench.swap.program import RNN, Data, Model, Program, Scores
 
 FREE = 200  # steps on its own output
 PERIODS = (12.0, 31.0)  # steps
 
 
-class Model(nn.Module):
+class Continued(Model):
     """The next value at every step, and the state after the last."""
 
-    def __init__(self, RNN: RNN, hidden_size: int) -> None:
-        super().__init__()
-        self.rnn = RNN(1, hidden_size, batch_first=True)
-        self.readout = nn.Linear(hidden_size, 1)
-
-    def forward(self, series: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, series: Tensor, state: Any = None) -> tuple[Tensor, Any]:  # type: ignore[override]
         output, state = self.rnn(series[..., None], state)
         return self.readout(output)[..., 0], state
 
@@ -40,7 +35,7 @@ class Forecaster(Program):
     scores = {"error running free": False, "error one step ahead": False}
 
     def model(self, RNN: RNN) -> nn.Module:
-        return Model(RNN, self.hidden_size)
+        return Continued(RNN, 1, self.hidden_size, 1)
 
     def draw(self, split: str, n: int, draws: torch.Generator) -> Data:
         """Series [n, length + FREE]."""

@@ -50,7 +50,7 @@ class Episodes(NamedTuple):
 
 @torch.no_grad()
 def play(model: Any, data: Data, greedy: bool) -> Episodes:
-    """Lets the policy act until all episodes have ended."""
+    """Runs the policy until all episodes have ended."""
     signs, cells, noise = data
     n, state = len(signs), None
     place, going, won = torch.zeros(n, dtype=torch.int64), torch.ones(n, dtype=torch.bool), torch.zeros(n, dtype=torch.bool)
@@ -74,7 +74,7 @@ def play(model: Any, data: Data, greedy: bool) -> Episodes:
 
 
 def returns(rewards: Tensor, on: Tensor) -> Tensor:
-    """The discounted sum of the rewards from each step on, [n, steps]."""
+    """Returns the discounted sum of the rewards from each step on, [n, steps]."""
     total, found = torch.zeros(len(rewards)), []
     for reward in (rewards * on).unbind(dim=1)[::-1]:
         total = reward + DISCOUNT * total

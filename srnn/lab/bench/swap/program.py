@@ -19,6 +19,19 @@ STREAMS = {"train": 1, "val": 2, "test": 3}  # of random numbers: no two splits 
 BLOCK = 32  # batches that are drawn at once, which is faster
 
 
+class Model(nn.Module):
+    """A recurrent layer with a read-out at every step, and with an embedding if the inputs are symbols."""
+
+    def __init__(self, RNN: RNN, inputs: int, hidden_size: int, outputs: int, symbols: int = 0, **options: Any) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(symbols, inputs) if symbols else nn.Identity()
+        self.rnn = RNN(inputs, hidden_size, batch_first=True, **options)
+        self.readout = nn.Linear(hidden_size * (2 if options.get("bidirectional") else 1), outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.readout(self.rnn(self.embedding(x))[0])
+
+
 @dataclass(frozen=True)
 class Program:
     """A model with its data, written as if for `nn.GRU`.
@@ -53,7 +66,7 @@ class Program:
         raise NotImplementedError
 
     def loss(self, model: Any, data: Data) -> Tensor:
-        """What an update lowers."""
+        """Returns the loss of a batch."""
         raise NotImplementedError
 
     def score(self, model: Any, data: Data) -> Scores:
@@ -97,5 +110,5 @@ class Run:
 
 
 def percent_right(output: Tensor, target: Tensor) -> float:
-    """How many of the classes with the highest output are right, in percent."""
+    """Returns the share of classes with the highest output that are right, in percent."""
     return 100 * float((output.argmax(dim=-1) == target).float().mean())

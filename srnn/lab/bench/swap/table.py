@@ -1,17 +1,12 @@
 """The table of the swap test: learning rates chosen by validation scores, and the test scores of that choice."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from srnn.lab.bench.result import Table, commit
 from srnn.lab.bench.swap.program import Program, Run
 from srnn.lab.bench.swap.training import BUDGETS, CLIP, NETWORKS
 
@@ -59,7 +54,7 @@ def choose(program: Program, network: str, budget: str, runs: Sequence[Run], fou
 
 
 def is_at_least_as_good(program: Program, ours: Choice, theirs: Choice) -> bool:
-    """Whether the mean test score is not worse, in every score of the program."""
+    """Returns whether the mean test score is not worse, in every score of the program."""
     pairs = [(fmean(ours.test[score]), fmean(theirs.test[score]), up) for score, up in program.scores.items()]
     return all(a >= b if up else a <= b for a, b, up in pairs)
 
@@ -104,11 +99,7 @@ def _range(values: Sequence[float]) -> str:
     bad = sum(not math.isfinite(value) for value in values)
     if bad:
         return f"diverged in {bad} of {len(values)} runs"
-    return f"{_short(fmean(values))} ({_short(min(values))} to {_short(max(values))})"
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{fmean(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
 def _summary(programs: Sequence[Program], ours: str, theirs: str, chosen: Choices) -> str:
@@ -127,12 +118,9 @@ def _summary(programs: Sequence[Program], ours: str, theirs: str, chosen: Choice
 
 def about(runs: Sequence[Run], found: Found) -> list[str]:
     """Returns what was run, where, and the sizes and data of each program."""
-    rates, seeds = (
-        ", ".join(f"{value:g}" for value in sorted({getattr(run, name) for run in runs})) for name in ("lr", "seed")
-    )
-    commits = {
-        f"{each['commit']['id'][:10]}{' with changes' if each['commit']['dirty'] is True else ''}" for each in found.values()
-    }
+    rates = ", ".join(f"{lr:g}" for lr in sorted({run.lr for run in runs}))
+    seeds = ", ".join(f"{seed}" for seed in sorted({run.seed for run in runs}))
+    commits = {commit(each) for each in found.values()}
     machines = {f"{each['machine']['cpu']}, torch {each['versions']['torch']}" for each in found.values()}
     return [
         f"{len(found)} runs with Adam, learning rates {rates}, seeds {seeds}, gradients clipped to norm {CLIP:g}, one thread. "
@@ -154,23 +142,11 @@ def _listed(names: set[str]) -> str:
     return "; ".join(sorted(names)) or "not run"
 
 
-def markdown(runs: Sequence[Run], found: Found) -> str:
-    """Returns table, sentences and origin for a document."""
+def parts(runs: Sequence[Run], found: Found) -> list[Table | str]:
+    """Returns the table, the sentences about it, what it means, and the origin of the records."""
     if not found:
-        return "There are no records yet. Run `srnn bench --swap --readme docs/migrate.md`."
+        return ["There are no records yet. Run `srnn bench --swap --readme docs/migrate.md`."]
     rows, sentences = tables(runs, found)
-    rule = ["---", "---", *["--:"] * (len(HEADING) - 2)]
-    lines = [f"| {' | '.join(cells)} |" for cells in (HEADING, rule, *rows)]
     origin, *sizes = about(runs, found)
-    return "\n".join([*lines, "", *(f"- {sentence}" for sentence in sentences), "", f"{MEANING} {origin}", "", *sizes])
-
-
-def show(runs: Sequence[Run], found: Found, console: Console) -> None:
-    """Prints the same on a terminal."""
-    rows, sentences = tables(runs, found)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for i, name in enumerate(HEADING):
-        table.add_column(name, justify="right" if i > 1 else "left", overflow="fold")
-    for cells in rows:
-        table.add_row(*(Text(re.sub(r"\*\*", "", cell), style="bold" if cell.startswith("**") else "") for cell in cells))
-    console.print(table, *sentences, MEANING, *about(runs, found), sep="\n", highlight=False, markup=False)
+    compared = "\n".join(f"- {sentence}" for sentence in sentences)
+    return [Table(HEADING, rows, names=2), compared, f"{MEANING} {origin}", "\n".join(sizes)]

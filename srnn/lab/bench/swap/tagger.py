@@ -15,25 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from srnn.lab.bench.swap.program import RNN, Data, Program, Scores, percent_right
+from srnn.lab.bench.swap.program import RNN, Data, Model, Program, Scores, percent_right
 
 CUES, WORDS_OF_A_CUE, NAMES, WORDS = 4, 10, 10, 50
 TAGS = 1 + CUES * CUES
 SIZES = torch.tensor([CUES * WORDS_OF_A_CUE, CUES * WORDS_OF_A_CUE, NAMES, WORDS])  # of the vocabulary: a, b, names, others
 SHARES = torch.tensor([0.06, 0.06, 0.2, 0.68])  # of the same in a sentence
-
-
-class Model(nn.Module):
-    """A tag per step, from both directions."""
-
-    def __init__(self, RNN: RNN, hidden_size: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(int(SIZES.sum()), 32)
-        self.rnn = RNN(32, hidden_size, batch_first=True, bidirectional=True)
-        self.readout = nn.Linear(2 * hidden_size, TAGS)
-
-    def forward(self, words: Tensor) -> Tensor:
-        return self.readout(self.rnn(self.embedding(words))[0])
 
 
 @dataclass(frozen=True)
@@ -42,7 +29,7 @@ class Tagger(Program):
     scores = {"accuracy of names, %": True}
 
     def model(self, RNN: RNN) -> nn.Module:
-        return Model(RNN, self.hidden_size)
+        return Model(RNN, 32, self.hidden_size, TAGS, symbols=int(SIZES.sum()), bidirectional=True)
 
     def draw(self, split: str, n: int, draws: torch.Generator) -> Data:
         """words [n, length] and tags [n, length]."""

@@ -20,18 +20,15 @@ CLIP = 1.0  # bound of the norm of all gradients
 POINTS = 5  # validation scores per CPU budget, for the curve
 
 
+@torch.random.fork_rng(devices=[])
 def train(run: Run) -> dict[str, Any]:
     """Returns the scores at the end of each budget, the curve of the validation scores, and what the training took.
 
     A score that is not a finite number is None. So are all scores that were still to come when the loss stopped being finite.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.seed)
-        return _train(run.program, NETWORKS[run.network], run)
-
-
-def _train(program: Program, network: RNN, run: Run) -> dict[str, Any]:
-    model = program.model(network)
+    torch.manual_seed(run.seed)
+    program = run.program
+    model = program.model(NETWORKS[run.network])
     optimizer = torch.optim.Adam(model.parameters(), lr=run.lr)
     batches, data = program.batches(run.seed), {split: program.examples(split) for split in ("val", "test")}
     started, done, spent, diverged = time.perf_counter(), 0, 0.0, False
