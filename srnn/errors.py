@@ -84,9 +84,11 @@ class TeamError(SRNNError, RuntimeError):
 
 
 class Interrupted(SRNNError):
-    """A run was asked to stop. It can be resumed from its checkpoint."""
+    """A run was asked to stop, by "Ctrl-C" or by a signal. It can be resumed from its checkpoint."""
 
-    exit_code = 130  # what shells expect of a program stopped by Ctrl-C; 143 for SIGTERM
+    def __init__(self, by: str, rest: str) -> None:
+        super().__init__(f"stopped by {by}{rest}")
+        self.exit_code = 130 if by == "Ctrl-C" else 143  # what shells expect, 143 after SIGTERM
 
 
 def one_of(kind: str, name: object, names: Iterable[str]) -> SettingError:

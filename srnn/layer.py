@@ -151,7 +151,7 @@ class InputNetwork(nn.Module):
 
 
 class _Recurrent(nn.Module):
-    """What `SRNN` and `SRNNStack` share: the forms of input of `nn.GRU`, checked and converted to one form."""
+    """What `SRNN`, `SRNNCell` and `SRNNStack` share: checks of input and state, and how they look to tracers."""
 
     input_size: int
     hidden_size: int
@@ -163,12 +163,6 @@ class _Recurrent(nn.Module):
     @property
     def _weight(self) -> Tensor:
         """One of the weights, for the device and the dtype of all."""
-        raise NotImplementedError
-
-    def _scan(
-        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
-    ) -> tuple[Any, Tensor]:
-        """Output [N, T, directions * H] (None with `final`) and states, from x [N, T, C] or symbols [N, T]."""
         raise NotImplementedError
 
     def __prepare_scriptable__(self) -> None:
@@ -199,6 +193,74 @@ class _Recurrent(nn.Module):
             return torch.empty(0, dtype=weight.dtype, device=x.device)
         return weight
 
+
+class _Sequences(_Recurrent):
+    """What `SRNN` and `SRNNStack` share: the forms of input of `nn.GRU`, checked and converted to one form."""
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
+    ) -> tuple[Any, Tensor]:
+        """Runs the layers over sequences.
+
+        Args:
+            input: [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a jagged
+                nested tensor [N, T, C].
+            hx: The initial state [layers * directions, N, H], without N for one sequence; None is zeros.
+            lengths: [N], a number for one sequence. Steps from there on are ignored, and the output is 0 there. The reverse
+                direction starts at a row's last step.
+            alphabet: [V, C]. The input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]. The result is
+                the same, and faster if V is less than N * T. For an embedding, pass alphabet=embedding.weight.
+            reset: Booleans with the batch and time axes of the input. True at t starts a new sequence at step t: no state
+                passes from t - 1 to t or back, and at step 0 hx is discarded. Resets from a row's length on are ignored. For a
+                PackedSequence, a PackedSequence of the same layout.
+
+        Returns:
+            output: Like the input, directions * H wide: the states of the last layer, or the result of an `SRNNStack`.
+            h_n: The state after each row's last step (hx for length 0), for every layer and direction, shaped like hx.
+        """
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        if lengths is alphabet is reset is None and (quick := self._quick_forward(input, hx)) is not None:
+            return quick
+        return self._run(input, hx, lengths, alphabet, reset, final="")
+
+    def final_state(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | None = None,
+        *,
+        lengths: Lengths | None = None,
+        alphabet: Tensor | None = None,
+        reset: Tensor | PackedSequence | None = None,
+    ) -> Tensor:
+        """Returns the h_n of `forward`. With ReLU or clip the last layer or block never holds its states.
+
+        In float32 the compiled kernels compute b for a few sequences at a time (four, more if they are short). Elsewhere it is
+        computed for all of them at once. The arguments are those of `forward`.
+        """
+        if tracing.is_traced(input, hx):
+            return tracing.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
+        return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
+
+    def flatten_parameters(self) -> None:
+        """Does nothing. Programs written for `nn.GRU` call it."""
+
+    def _quick_forward(self, input: Any, hx: Tensor | None) -> tuple[Tensor, Tensor] | None:
+        """A faster way through `forward`, if there is one for this input."""
+        return None
+
+    def _scan(
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: str
+    ) -> tuple[Any, Tensor]:
+        """Output [N, T, directions * H] (None with `final`) and states, from x [N, T, C] or symbols [N, T]."""
+        raise NotImplementedError
+
     def _run(
         self,
         input: Tensor | PackedSequence,
@@ -206,7 +268,7 @@ class _Recurrent(nn.Module):
         lengths: Lengths | None,
         alphabet: Tensor | None,
         reset: Tensor | PackedSequence | None,
-        final: bool | str,
+        final: str,
     ) -> tuple[Any, Tensor]:
         """Checks the arguments, converts them to the form [N, T, C] or [N, T], scans, and converts the result back.
 
@@ -251,7 +313,7 @@ class _Recurrent(nn.Module):
         lengths: Lengths | None,
         alphabet: Tensor | None,
         reset: Any,
-        final: bool | str,
+        final: str,
     ) -> tuple[Any, Tensor]:
         """The same for a jagged nested tensor, via a padded one; the output has the offsets of the input."""
         if lengths is not None:
@@ -343,7 +405,7 @@ class _Shuffling(_Recurrent):
         return weight if isinstance(weight, Tensor) else torch.empty(0)  # quantised: float32 on the CPU goes in and comes out
 
 
-class SRNN(_Shuffling):
+class SRNN(_Sequences, _Shuffling):
     """One or more layers of h_t = sigma(P h_{t-1} + b(x_t)), to be used like `nn.GRU`.
 
     Weights start as those of `nn.Linear`.
@@ -407,57 +469,6 @@ class SRNN(_Shuffling):
         if dropout > 0 and num_layers == 1:
             warnings.warn(f"dropout acts between layers; {dropout=} does nothing with num_layers=1", stacklevel=2)
 
-    def forward(
-        self,
-        input: Tensor | PackedSequence,
-        hx: Tensor | None = None,
-        *,
-        lengths: Lengths | None = None,
-        alphabet: Tensor | None = None,
-        reset: Tensor | PackedSequence | None = None,
-    ) -> tuple[Any, Tensor]:
-        """Runs the layers over sequences.
-
-        Args:
-            input: [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a jagged
-                nested tensor [N, T, C].
-            hx: The initial state [layers * directions, N, H], without N for one sequence; None is zeros.
-            lengths: [N], a number for one sequence. Steps from there on are ignored, and the output is 0 there. The reverse
-                direction starts at a row's last step.
-            alphabet: [V, C]. The input then holds symbols, integers s from 0 to V - 1 that stand for alphabet[s]. The result is
-                the same, and faster if V is less than N * T. For an embedding, pass alphabet=embedding.weight.
-            reset: Booleans with the batch and time axes of the input. True at t starts a new sequence at step t: no state
-                passes from t - 1 to t or back, and at step 0 hx is discarded. Resets from a row's length on are ignored. For a
-                PackedSequence, a PackedSequence of the same layout.
-
-        Returns:
-            output: The states of the last layer, like the input, directions * H wide.
-            h_n: The state after each row's last step (hx for length 0), for every layer and direction, shaped like hx.
-        """
-        if tracing.is_traced(input, hx):
-            return tracing.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
-        if lengths is alphabet is reset is None and (quick := self._quick_forward(input, hx)) is not None:
-            return quick
-        return self._run(input, hx, lengths, alphabet, reset, final=False)
-
-    def final_state(
-        self,
-        input: Tensor | PackedSequence,
-        hx: Tensor | None = None,
-        *,
-        lengths: Lengths | None = None,
-        alphabet: Tensor | None = None,
-        reset: Tensor | PackedSequence | None = None,
-    ) -> Tensor:
-        """Returns the h_n of `forward`. With ReLU or clip the last layer never holds its states.
-
-        In float32 the compiled kernels compute b for a few sequences at a time (four, more if they are short). Elsewhere it is
-        computed for all of them at once. The arguments are those of `forward`.
-        """
-        if tracing.is_traced(input, hx):
-            return tracing.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
-        return self._run(input, hx, lengths, alphabet, reset, final=True)[1]
-
     def step(self, x_t: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> Tensor:
         """Runs one step in time.
 
@@ -485,9 +496,6 @@ class SRNN(_Shuffling):
             states.append(b.step(x, h_l, self.permutation, self.activation))
         return states[0] if len(states) == 1 else torch.cat(states)
 
-    def flatten_parameters(self) -> None:
-        """Does nothing. Programs written for `nn.GRU` call it."""
-
     @property
     def all_weights(self) -> list[list[nn.Parameter]]:
         """The parameters of each layer and direction, in the order of h_n."""
@@ -504,7 +512,7 @@ class SRNN(_Shuffling):
         return None if h_n is None else (h_n.clone().view(*input.shape[:2], self.hidden_size), h_n)
 
     def _scan(
-        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: Any
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: str
     ) -> tuple[Any, Tensor]:
         """The layers in turn, on x [N, T, C] or symbols [N, T], from h0 [layers * directions, N, H]."""
         if ends is not None:  # padding may hold anything, even NaN, which would reach the weights' gradients as 0 * NaN
@@ -515,7 +523,8 @@ class SRNN(_Shuffling):
         for first in range(0, len(self.b), D):
             last = first + D == len(self.b)
             scans = [
-                self.b[k].scan(x, h0[k], alphabet, final and last, reverse=k > first, **how) for k in range(first, first + D)
+                self.b[k].scan(x, h0[k], alphabet, bool(final) and last, reverse=k > first, **how)
+                for k in range(first, first + D)
             ]
             states += [h for _, h in scans]
             if not (final and last):

@@ -25,7 +25,7 @@ from torch.nn.utils.rnn import PackedSequence
 from srnn import checks, tracing
 from srnn.checks import Lengths
 from srnn.errors import SettingError
-from srnn.layer import SRNN, Device, _Recurrent
+from srnn.layer import SRNN, Device, _Sequences
 
 GATE_INIT = -1.0  # what gate_init=None means here; the gate starts near sigmoid(-1) = 0.27
 GAIN = 2.0  # times the first weights of f_r's output map
@@ -59,10 +59,11 @@ class ResidualBlock(nn.Module):
         return x + F.dropout(F.glu(self.linear(self.state_norm(states)), dim=-1), dropout, self.training)
 
 
-class SRNNStack(_Recurrent):
+class SRNNStack(_Sequences):
     """Residual blocks of `SRNN` between an input map and an output map, to be used like `nn.GRU`.
 
-    Maps start as `nn.Linear`, norms as `nn.LayerNorm`. The weights of f_r's output map are twice as large as the draw.
+    Use the output as its result: h_n holds the states of the SRNNs, which are from -1 to 1 with activation="clip". Maps start
+    as `nn.Linear`, norms as `nn.LayerNorm`. The weights of f_r's output map are twice as large as the draw.
 
     Args:
         input_size: The number of inputs C.
@@ -130,48 +131,6 @@ class SRNNStack(_Recurrent):
         self.gate_init = None if gate_init is None else rnn.gate_init
         self._permutation_name = rnn._permutation_name
 
-    def forward(
-        self,
-        input: Tensor | PackedSequence,
-        hx: Tensor | None = None,
-        *,
-        lengths: Lengths | None = None,
-        alphabet: Tensor | None = None,
-        reset: Tensor | PackedSequence | None = None,
-    ) -> tuple[Any, Tensor]:
-        """Runs the blocks over sequences.
-
-        Args:
-            input: [T, N, C], with batch_first [N, T, C]; one sequence [T, C]; a PackedSequence; or, with batch_first, a jagged
-                nested tensor [N, T, C].
-            hx: The initial states of the SRNNs [layers * D, N, H], without N for one sequence; None is zeros.
-            lengths: As in `SRNN.forward`.
-            alphabet: As in `SRNN.forward`.
-            reset: As in `SRNN.forward`.
-
-        Returns:
-            output: Like the input, D * H wide. Use this as the result of the stack.
-            h_n: The states of the SRNNs after each row's last step (hx for length 0), shaped like hx. With
-                activation="clip" they are from -1 to 1.
-        """
-        if tracing.is_traced(input, hx):
-            return tracing.node(self, "forward", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
-        return self._run(input, hx, lengths, alphabet, reset, final=False)
-
-    def final_state(
-        self,
-        input: Tensor | PackedSequence,
-        hx: Tensor | None = None,
-        *,
-        lengths: Lengths | None = None,
-        alphabet: Tensor | None = None,
-        reset: Tensor | PackedSequence | None = None,
-    ) -> Tensor:
-        """Returns the h_n of `forward`. The last block never holds its states, except with tanh."""
-        if tracing.is_traced(input, hx):
-            return tracing.node(self, "final_state", input, hx, lengths=lengths, alphabet=alphabet, reset=reset)
-        return self._run(input, hx, lengths, alphabet, reset, final="state")[1]
-
     def final_output(
         self,
         input: Tensor | PackedSequence,
@@ -218,9 +177,6 @@ class SRNNStack(_Recurrent):
         for part in (self.encode, *self.blocks, self.norm, self.decode):
             part.reset_parameters()
 
-    def flatten_parameters(self) -> None:
-        """Does nothing. Programs written for `nn.GRU` call it."""
-
     @property
     def all_weights(self) -> list[list[nn.Parameter]]:
         """Returns the parameters of each block."""
@@ -231,13 +187,7 @@ class SRNNStack(_Recurrent):
         return self.blocks[0].rnn._weight
 
     def _scan(
-        self,
-        x: Tensor,
-        h0: Tensor,
-        ends: Tensor | None,
-        alphabet: Tensor | None,
-        reset: Tensor | None,
-        final: Any,
+        self, x: Tensor, h0: Tensor, ends: Tensor | None, alphabet: Tensor | None, reset: Tensor | None, final: str
     ) -> tuple[Any, Tensor]:
         """The blocks in turn, on input [N, T, C] or symbols [N, T], from h0 [layers * D, N, H]: output and states.
 

@@ -16,13 +16,16 @@ import pytest
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.testing import assert_close
 
 from srnn import kernels
 from srnn.lab.bench import clock
 from srnn.lab.measures import KINDS, gradients, hiddenstate, measure, timing
 from srnn.lab.networks.srnn import SRNNNetwork
 from srnn.lab.paper.plan import EXHIBITS, Line, Measurement, Plan
+from srnn.lab.tasks.copy import Copy
 from srnn.lab.tasks.task import Batch
+from srnn.lab.training import model as models
 from srnn.lab.training.loop import make_model
 from srnn.lab.training.recipes import make_run
 from srnn.lab.training.run import Run
@@ -292,10 +295,18 @@ def test_growth_is_over_units_or_over_steps(over: str, shape: tuple[int, int], m
     assert seen == [shape]
 
 
-def test_the_forms_of_srnn_give_the_same_and_the_plain_loop_is_plain() -> None:
-    rnn = SRNNNetwork(6, mlp=(3,)).layer(2, 5)
-    x = torch.randn(2, 5, 2)
-    assert torch.equal(timing.EverySymbol(rnn)(x)[0], rnn(x)[0])
+def test_the_dense_form_of_srnn_gets_a_vector_at_every_step_and_gives_the_same() -> None:
+    task = Copy(5)
+    batch = task.batch(0, 2, 0)
+    how = {"readout": (), "norm": False, "dropout": 0.0}
+    usual, dense = (models.make(task, kind(6, mlp=(3,)), 1, **how) for kind in (SRNNNetwork, timing.DenseSRNNNetwork))
+    shapes: list[tuple[int, ...]] = []
+    dense.rnn.register_forward_pre_hook(lambda layer, given: shapes.append(tuple(given[0].shape)))
+    assert_close(dense(batch), usual(batch))
+    assert shapes == [(2, 25, 3)]
+
+
+def test_a_call_on_a_backend_runs_there() -> None:
     seen: list[str] = []
     clock.on_backend("reference", lambda: seen.append(kernels.default_backend()))()
     assert seen == ["reference"]

@@ -394,7 +394,7 @@ def test_what_needs_no_weights_is_measured_before_the_runs(
 
     def stopped(*about: Any, **more: Any) -> Any:
         there.extend(record["id"] for record in store.read_all(tmp_path / "results" / "hiddenstate.jsonl"))
-        raise Interrupted("stopped")
+        raise Interrupted("Ctrl-C", "")
 
     untrained = looking_at(run, trained=False)
     exhibit = Exhibit("looked", "", "", "", "", measurements=lambda plan: iter([looking_at(run), untrained]))

@@ -1,4 +1,4 @@
-"""Tables on a terminal: readable at 80 columns, and one item per block if there is less room."""
+"""Lines and tables on a terminal. Tables are readable at 80 columns, and one item per block if there is less room."""
 
 from collections.abc import Collection, Iterable, Sequence
 
@@ -9,6 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 GAP = 2  # columns between two columns of a table
+
+
+def say(console: Console, text: str) -> None:
+    """Prints a line as it is, however long: no markup, no colours, no line breaks."""
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_table(

@@ -11,7 +11,7 @@ from rich.console import Console
 from srnn.errors import DataError
 from srnn.lab.cli import train as training
 from srnn.lab.cli.options import Data, look_in
-from srnn.lab.terminal import print_table
+from srnn.lab.terminal import print_table, say
 
 if TYPE_CHECKING:
     from srnn.lab.paper.plan import Point
@@ -89,7 +89,7 @@ def run(console: Console, *, minutes: float | None, seed: int) -> None:
     rows = [_row(record, ascii_only=console.options.ascii_only) for record in done]
     print_table(console, headings, rows, title="Results")
     page = report.make(FOLDER, FOLDER / "report", console, lead=LEAD, points=_points(chosen), is_experiment=False)
-    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"report: {page}")
 
 
 def _points(chosen: "list[Run]") -> "dict[str, list[Point]]":
@@ -114,7 +114,7 @@ def _mnist_is_there(console: Console) -> bool:
     try:
         data.fetch("mnist", None, console)
     except DataError as error:
-        console.print(f"Permuted MNIST is left out: {error}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"Permuted MNIST is left out: {error}")
         return False
     return True
 

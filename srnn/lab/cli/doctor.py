@@ -11,7 +11,7 @@ from rich.text import Text
 
 import srnn
 from srnn.lab.cli.options import Json
-from srnn.lab.terminal import print_table
+from srnn.lab.terminal import print_table, say
 
 ABOUT = {
     "reference": "a plain loop over time, the specification",
@@ -89,10 +89,10 @@ def show(found: dict[str, Any], console: Console) -> None:
     for name, backend in found["backends"].items():
         if backend["reason"] is not None:
             console.print(f"[yellow]{name}[/yellow] is not available: ", end="")
-            console.print(backend["reason"], markup=False, highlight=False)
+            say(console, backend["reason"])
     if found["scans_error"] is not None:
         console.print("The baselines run on plain PyTorch operations: ", end="")
-        console.print(found["scans_error"], markup=False, highlight=False)
+        say(console, found["scans_error"])
     sets = [f"{name} {entry['state']}" for name, entry in found["data"].items()]
     console.print(
         f"Data sets: {', '.join(sets)}. [bold]srnn data[/bold] shows where, and how to get the rest.", highlight=False

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from srnn.errors import RecordError, SettingError, one_of
 from srnn.lab.cli.options import Data, Json, Trust, look_in
+from srnn.lab.terminal import say
 
 
 def eval_(
@@ -72,7 +73,5 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     else:
         found = {"split": split, **evaluate(model, task, task.batches(split, EVALUATION_SEQUENCES))}
     text = f"{found['split']} {task.metric} {number(found['score'])}, loss {number(found['loss'])}"
-    console.print(
-        f"{text} (chance level {number(task.chance)}); weights: {source}", markup=False, highlight=False, soft_wrap=True
-    )
+    say(console, f"{text} (chance level {number(task.chance)}); weights: {source}")
     return found

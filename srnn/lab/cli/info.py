@@ -12,7 +12,7 @@ from rich.console import Console
 from srnn.errors import SettingError
 from srnn.lab.cli.options import Json, network_names, task_names
 from srnn.lab.settings import rules
-from srnn.lab.terminal import print_table
+from srnn.lab.terminal import print_table, say
 
 if TYPE_CHECKING:
     from srnn.lab.training.run import Run
@@ -97,7 +97,7 @@ def examine(name: str | None, task: str, hidden_size: int) -> dict[str, Any]:
 def show(found: Mapping[str, Any], console: Console) -> None:
     """Prints what `examine` found."""
     if "about" in found:
-        console.print(found["about"], markup=False, highlight=False, soft_wrap=True)
+        say(console, found["about"])
         console.print()
         settings = [(name, repr(value), found["help"][name]) for name, value in found["settings"].items()]
         print_table(console, ("setting", "value", "meaning"), settings)
@@ -105,7 +105,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         for recipe, by_task in found["recipes"].items():
             for task, settings in by_task.items():
                 said = ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
-                console.print(f"recipe {recipe}, {task or 'every task'}: {said}", markup=False, highlight=False, soft_wrap=True)
+                say(console, f"recipe {recipe}, {task or 'every task'}: {said}")
         console.print()
     rows = []
     for row in found["counts"]:
@@ -113,4 +113,4 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         rows.append((row["network"], row["variant"], *("" if value is None else f"{value:,}" for value in numbers)))
     print_table(console, HEADINGS, rows, right=HEADINGS[2:], title=f"on {found['task']}", note=ABOUT)
     for reason in found["left_out"].values():
-        console.print(f"left out: {reason}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"left out: {reason}")

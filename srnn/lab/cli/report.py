@@ -8,6 +8,7 @@ from rich.console import Console
 
 from srnn.errors import SettingError
 from srnn.lab.cli.options import profile as chosen_profile
+from srnn.lab.terminal import say
 
 
 def report(
@@ -42,4 +43,4 @@ def report(
         return
     lead = "A rehearsal at toy sizes: it shows that everything runs, and says nothing about the paper." if quick else ""
     path = page.make(folder, out, console, plan=plan, lead=lead, is_experiment=not quick)
-    console.print(f"report: {path}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"report: {path}")

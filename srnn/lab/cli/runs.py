@@ -9,7 +9,7 @@ from rich.console import Console
 
 from srnn.errors import RecordError
 from srnn.lab.cli.options import Json
-from srnn.lab.terminal import print_table
+from srnn.lab.terminal import print_table, say
 
 HEADINGS = ("folder", "settings", "seed", "state", "updates", "score", "chance")
 
@@ -51,7 +51,7 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
     if found:
         print_table(console, HEADINGS, [[str(row[heading]) for heading in HEADINGS] for row in found])
     else:
-        console.print(f"no runs in {folder}; start one with: srnn train copy", markup=False, highlight=False)
+        say(console, f"no runs in {folder}; start one with: srnn train copy")
     return found
 
 

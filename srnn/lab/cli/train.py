@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from srnn.errors import DivergedError, SettingError
 from srnn.lab.cli.options import FILES, Model, Recipe, Set, Trust, look_in, setting_options, settings_given, task_names
 from srnn.lab.settings import rules
+from srnn.lab.terminal import say
 
 if TYPE_CHECKING:
     from srnn.lab.records.record import Record
@@ -156,7 +157,7 @@ def train_run(
         if record.diverged:
             raise DivergedError(f"{summary(record, path)}; record: {collected}")
         for text in (summary(record, path), f"record: {collected}"):
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+            say(console, text)
         return record
 
 

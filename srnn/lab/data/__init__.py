@@ -16,7 +16,7 @@ from rich.text import Text
 
 from srnn.errors import DataError, one_of
 from srnn.lab.data import corpus, mnist, text
-from srnn.lab.terminal import print_table
+from srnn.lab.terminal import print_table, say
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def fetch(name: str, folder: Path | None, console: Console) -> Path:
         mnist.download(found, console)
     if found is None:
         raise _missing(name, places)
-    console.print(f"{name}: {_examine(name, found)}, in {found}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"{name}: {_examine(name, found)}, in {found}")
     return found
 
 
@@ -169,7 +169,7 @@ def show(console: Console) -> None:
         place = f" in {escape(entry['where'])}" if entry["where"] else ""
         line = f"[{colours[entry['state']]}]{entry['name']}[/] is {entry['state']}{place}: {escape(entry['detail'])}"
         console.print(line, highlight=False, soft_wrap=True)
-    console.print(f"Looked in {', '.join(map(str, folders()))}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"Looked in {', '.join(map(str, folders()))}")
 
 
 def _cache() -> Path:

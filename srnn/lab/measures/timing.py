@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from scipy import stats
-from torch import Tensor, nn
 
 from srnn.lab.bench.clock import Call, Clock, on_backend, ratio, torch_threads
 from srnn.lab.bench.networks import training_step
@@ -98,22 +97,10 @@ def _parameters(s: Setting, network: Network) -> int:
     return models.make(s.task, network, 1, readout=(), norm=False, dropout=0.0).count_parameters()
 
 
-class EverySymbol(nn.Module):
+class DenseSRNNNetwork(SRNNNetwork):
     """An SRNN that gets the vector of its symbol at every step, as the baselines do, and not an alphabet."""
 
-    def __init__(self, rnn: nn.Module) -> None:
-        super().__init__()
-        self.rnn = rnn
-
-    def forward(self, x: Tensor, hx: Tensor | None = None) -> Any:
-        return self.rnn(x, hx)
-
-
-class DenseSRNNNetwork(SRNNNetwork):
     takes_symbols = False
-
-    def layer(self, input_size: int, steps: int) -> nn.Module:
-        return EverySymbol(super().layer(input_size, steps))
 
 
 def growth(network: str, over: str, sizes: Sequence[int], fixed: int = 128, rounds: int = 5) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from srnn.errors import RecordError
 from srnn.lab.records import store
+from srnn.lab.terminal import say
 
 SMOOTH = 5  # entries of a loss curve that are averaged, usually of 100 updates each; fewer at its start
 Kind = TypeVar("Kind", bound="Stored")
@@ -224,7 +225,7 @@ class Records:
 
     def print_faults(self, console: Console) -> None:
         for fault in self.faults:
-            console.print(fault, markup=False, highlight=False, soft_wrap=True)
+            say(console, fault)
 
 
 def read(folder: Path) -> Records:

@@ -27,7 +27,7 @@ from srnn.lab.records.folder import RUNS, RunFolder, load_tensors
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling.ray import engine
 from srnn.lab.scheduling.scheduler import Scheduler
-from srnn.lab.terminal import print_table
+from srnn.lab.terminal import print_table, say
 from srnn.lab.training.run import Run
 
 RESULTS = Path("results")
@@ -102,7 +102,7 @@ def reproduce(
     if impossible and "all" not in wanted:
         raise DataError(f"{'; '.join(lacking)}; `srnn data` says how to get them")
     for said in lacking:
-        console.print(f"{said}, which are skipped; `srnn data` says how to get them", highlight=False, soft_wrap=True)
+        say(console, f"{said}, which are skipped; `srnn data` says how to get them")
     for exhibit in chosen(wanted):
         if exhibit.id not in impossible:
             failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only, absent)
@@ -128,7 +128,7 @@ def _reproduce(
     measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}
     if only and not wanted and not measurements:
         more = "" if plan.all_networks else "; --all-networks may add some"
-        console.print(f"{exhibit.id} has no run of {', '.join(only)}{more}", highlight=False)
+        say(console, f"{exhibit.id} has no run of {', '.join(only)}{more}")
         return []
     to_measure = {key: each for key, each in measurements.items() if key not in done}
     # Records have no weights: a run whose weights are measured, and whose folder is gone, is repeated.
@@ -138,7 +138,7 @@ def _reproduce(
     left = {key: run for key, run in wanted.items() if key not in done or key in without}
     count = f"{exhibit.id}: {len(wanted)} runs, {len(wanted.keys() & done.keys())} of them recorded in {into}"
     more = f"; {len(measurements)} measurements, {len(measurements) - len(to_measure)} recorded" if measurements else ""
-    console.print(count + more, highlight=False, soft_wrap=True)
+    say(console, count + more)
     ready = {key: each for key, each in to_measure.items() if not (each.trained and each.run and each.run.id in without)}
     failed = [] if estimate_only else measure_all(ready, runs, into, console)
     if left:
@@ -149,14 +149,12 @@ def _reproduce(
             print_table(console, ("task", "network", "recipe", "seed", "minutes"), rows, right=("minutes",))
         again = f" ({len(left.keys() & done.keys())} of them for their weights)" if left.keys() & done.keys() else ""
         total = sum(seconds.values()) / jobs / 60
-        console.print(
-            f"{len(left)} to run{again}: about {total:.0f} min with {jobs} at once, without evaluations", highlight=False
-        )
+        say(console, f"{len(left)} to run{again}: about {total:.0f} min with {jobs} at once, without evaluations")
         if not estimate_only:
             failed += Scheduler(left, seconds, runs, into, console, engine(jobs, ray), kept=done.keys()).work()
     if to_measure and estimate_only:
         lines = ", ".join(dict.fromkeys(str(each.line) for each in to_measure.values()))
-        console.print(f"{len(to_measure)} to measure: {lines}")
+        say(console, f"{len(to_measure)} to measure: {lines}")
     waiting = {key: each for key, each in to_measure.items() if key not in ready}
     return failed + ([] if estimate_only else measure_all(waiting, runs, into, console))
 
@@ -179,8 +177,8 @@ def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console
                 failed.append(f"{name}: {' '.join(str(error).split())}")
                 said = f"failed: {failed[-1]}"
             except KeyboardInterrupt:
-                raise Interrupted(f"stopped by Ctrl-C while measuring {name}; run the same command to resume") from None
-            console.print(said, markup=False, highlight=False, soft_wrap=True)
+                raise Interrupted("Ctrl-C", f" while measuring {name}; run the same command to resume") from None
+            say(console, said)
             bar.advance(task)
     return failed
 

@@ -5,7 +5,6 @@ A run that fails, or whose process is lost, is retried from its checkpoint. Afte
 the other runs continue.
 """
 
-import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -21,6 +20,7 @@ from srnn.lab import data
 from srnn.lab.records import store
 from srnn.lab.records.record import Failure, Record
 from srnn.lab.report import runs as results
+from srnn.lab.terminal import say
 from srnn.lab.training.loop import Watcher, asked_to_stop, train
 from srnn.lab.training.recipes import from_dict
 from srnn.lab.training.run import Run
@@ -152,9 +152,7 @@ class Scheduler:
                         if event.kind == "done":
                             self.handle(event)
                     count = len(self.working) + len(self.stopped)
-                    interrupted = Interrupted(f"stopped by {why}; run the same command to resume {count} runs")
-                    interrupted.exit_code = 130 if why == "Ctrl-C" else 128 + signal.SIGTERM
-                    raise interrupted
+                    raise Interrupted(why, f"; run the same command to resume {count} runs")
             finally:
                 self.engine.close()
         return self.failed + [f"{key}: it was stopped, and can be resumed" for key in self.stopped]
@@ -187,12 +185,12 @@ class Scheduler:
             self.end(key, Record.from_json(about))
         elif kind == "busy":  # the process that holds the folder may finish the run; then its record is there
             if key not in self.not_before:
-                self._print(f"waiting: {self._name(key)}: {about}")
+                say(self.console, f"waiting: {self._name(key)}: {about}")
             self.not_before[key] = time.monotonic() + LATER
             self.tries[key] -= 1
             self.waiting[key] = self.left[key]
         elif self.tries[key] < TRIES:
-            self._print(f"retried: {self._name(key)}: {about}")
+            say(self.console, f"retried: {self._name(key)}: {about}")
             self.waiting[key] = self.left[key]
         else:
             self.give_up(key, about)
@@ -204,14 +202,14 @@ class Scheduler:
             if key not in self.kept:
                 store.collect(self.into / f"{self.left[key].task.name}.jsonl", record.to_json())
                 store.remove(self.into / FAILED, f"failed-{key}")
-            self._print(f"{record.status}: {self._name(key)}")
+            say(self.console, f"{record.status}: {self._name(key)}")
         except SRNNError as error:
             self.give_up(key, str(error))
 
     def give_up(self, key: str, error: str) -> None:
         """Record that a run failed. The run counts as not recorded, so it is started again the next time."""
         self.failed.append(f"{self._name(key)} ({key}): {error}")
-        self._print(f"failed: {self.failed[-1]}")
+        say(self.console, f"failed: {self.failed[-1]}")
         run, tries = self.left[key].as_dict(), self.tries[key]
         failure = Failure(id=f"failed-{key}", run=run, error=error, tries=tries, environment=store.environment())
         with suppress(SRNNError):  # the disk may be what is wrong
@@ -220,6 +218,3 @@ class Scheduler:
     def _name(self, key: str) -> str:
         run = self.left[key].as_dict()
         return ", ".join((*results.brief(run), f"seed {run['seed']}"))
-
-    def _print(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -267,9 +267,7 @@ class Training:
         if stops:
             stop = stop or "a signal to another process"
             way = f"run the same command to resume, or: {self._command()}"
-            interrupted = Interrupted(f"stopped by {stop} after update {self.position.step}; {way}")
-            interrupted.exit_code = 130 if stop == "Ctrl-C" else 143
-            raise interrupted
+            raise Interrupted(stop, f" after update {self.position.step}; {way}")
         return value
 
     def _command(self) -> str:

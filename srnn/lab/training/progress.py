@@ -13,6 +13,7 @@ from srnn.errors import SettingError, StorageError
 from srnn.lab.records import store
 from srnn.lab.records.record import Record
 from srnn.lab.tasks.task import Batch
+from srnn.lab.terminal import say
 from srnn.lab.training.loop import Training, Watcher
 from srnn.lab.training.recipes import shown_recipe
 from srnn.lab.training.run import LIMITS, Run
@@ -52,12 +53,12 @@ class Heading(Watcher):
     def begin(self, training: Training) -> None:
         processes = f", {training.team.size} processes" if training.team.size > 1 else ""
         step = training.position.step
-        _print(self.console, describe(training.run.as_dict()))
-        _print(self.console, f"run folder: {training.place.path}{processes}" + (f", resumes at update {step}" if step else ""))
+        say(self.console, describe(training.run.as_dict()))
+        say(self.console, f"run folder: {training.place.path}{processes}" + (f", resumes at update {step}" if step else ""))
 
     def already_finished(self, run: Run, folder: Path, record: Record) -> None:
-        _print(self.console, describe(record.run))
-        _print(self.console, f"already finished: {folder}; {extension(run, folder, record)}")
+        say(self.console, describe(record.run))
+        say(self.console, f"already finished: {folder}; {extension(run, folder, record)}")
 
 
 def extension(run: Run, folder: Path, record: Record) -> str:
@@ -149,7 +150,7 @@ class Lines(Watcher):
         speed, seconds = self.status.speed(training), self.status.left(training)
         left = f"  {_duration(seconds)} left" if seconds is not None else ""
         text = f"update {step}/{total or '?'}  {self.status.line(training)}  {speed:.1f} updates/s{left}"
-        _print(self.console, text)
+        say(self.console, text)
 
 
 class Bar(Watcher):
@@ -201,7 +202,7 @@ class Examiner(Watcher):
         text = f"after {self.due} of {training.last_step} updates the run is still at chance level: {standing}\n{diagnosis}"
         # Written first: a run that is killed and resumed from before this update must not print it a second time.
         store.replace(training.place.diagnosis, f"{text}\n".encode())
-        _print(self.console, text)
+        say(self.console, text)
 
 
 def _judged_after(training: Training) -> int | None:
@@ -240,10 +241,6 @@ def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list
     """Return the displays of progress that the user asked for."""
     shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console), Examiner(console)]
     return [*shown, *([Board(tensorboard)] if tensorboard else [])]
-
-
-def _print(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:

@@ -22,6 +22,7 @@ from srnn.lab.bench.result import as_markdown, show
 from srnn.lab.bench.swap import plan, table, workers
 from srnn.lab.bench.swap.program import Run
 from srnn.lab.records import store
+from srnn.lab.terminal import say
 
 RECORDS = Path("results/swap.jsonl")
 
@@ -73,7 +74,7 @@ def recorded(path: Path, runs: Sequence[Run], console: Console) -> dict[str, dic
     """Returns the records of these runs in a file, by id, and prints which lines are damaged."""
     found, faults = store.read_lines(path) if path.exists() else ([], [])
     for fault in faults:
-        console.print(fault, markup=False, highlight=False, soft_wrap=True)
+        say(console, fault)
     ids = {run.id for run in runs}
     return {record["id"]: record for record in found if record["kind"] == "swap" and record["id"] in ids}
 

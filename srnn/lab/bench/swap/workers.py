@@ -1,6 +1,5 @@
 """Runs of the swap test on worker processes of one thread each."""
 
-import signal
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,9 +33,7 @@ def results(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, dict[str, Any
                         raise TeamError(f"{key} failed: {about}; the same command repeats it")
                     yield by_id[key], about
                 if why := asked():
-                    interrupted = Interrupted(f"stopped by {why}; the same command resumes")
-                    interrupted.exit_code = 130 if why == "Ctrl-C" else 128 + signal.SIGTERM
-                    raise interrupted
+                    raise Interrupted(why, "; the same command resumes")
     finally:
         workers.close()
 
