@@ -452,18 +452,7 @@ class SRNN(_Sequences, _Shuffling):
         dropout = checks.probability("dropout", dropout)
         directions = 2 if bidirectional else 1
         super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            directions,
-            mlp,
-            gate,
-            activation,
-            bias,
-            gate_init,
-            permutation,
-            device,
-            dtype,
+            input_size, hidden_size, num_layers, directions, mlp, gate, activation, bias, gate_init, permutation, device, dtype
         )
         self.num_layers, self.batch_first, self.dropout, self.bidirectional = num_layers, batch_first, dropout, bidirectional
         if dropout > 0 and num_layers == 1:

@@ -178,12 +178,7 @@ WRONG: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {  # how a result is 
     ],
 )
 def test_wrong_kernel_result_stops_the_benchmark(
-    function: str,
-    place: int | None,
-    path: str,
-    wrong: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    function: str, place: int | None, path: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     correct, loop = getattr(kernels, function), reference.shuffle_scan
     falsify, victim = WRONG[wrong]

@@ -560,10 +560,7 @@ FAILURES = ("train pmnist", "train --resume nowhere", "train copy --hidden-size 
         ("train pmnist", "download it with: srnn data mnist"),
         ("train --resume nowhere", "nowhere is not a run folder: it has no run.json"),
         ("train copy --resume nowhere", "a resumed run keeps its settings"),
-        (
-            "train copy --steps 5 --resume nowhere --model gru",
-            "--model cannot be combined with --resume",
-        ),
+        ("train copy --steps 5 --resume nowhere --model gru", "--model cannot be combined with --resume"),
         ("train copy --set recipe=ours", "--set takes NAME=VALUE with the name of a setting; got 'recipe=ours'"),
         ("train copy --set a={[]:1}", "has a setting 'a'"),
         ("train copy --eval-every 0", "eval_every must be a whole number of at least 1 or None; got 0"),

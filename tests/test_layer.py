@@ -70,11 +70,7 @@ SIGMA: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def equations(
-    rnn: SRNN,
-    x: Tensor,
-    hx: Tensor | None = None,
-    lengths: list[int] | None = None,
-    reset: Tensor | None = None,
+    rnn: SRNN, x: Tensor, hx: Tensor | None = None, lengths: list[int] | None = None, reset: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """What rnn(x, hx, lengths=lengths, reset=reset) must be for x [N, T, C]: row by row, step by step, by the equation."""
     P, sigma, directions = equation_P(rnn), SIGMA[rnn.activation], 2 if rnn.bidirectional else 1

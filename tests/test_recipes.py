@@ -326,10 +326,7 @@ TASK = "from srnn.lab.tasks import Task\nclass A(Task):\n    name = 'a'\n"
         ("from srnn.lab.tasks.copy import Copy\n", "must define one subclass of srnn's Task; it defines none"),
         ("class A(Task:\n", "does not run as Python: SyntaxError: .*line 1"),
         ("raise ValueError('two\\nlines')\n", "does not run as Python: ValueError: two lines"),
-        (
-            "from srnn.lab.tasks import Task\nclass A(Task):\n    pass\n",
-            "A must have a new name, such as name = 'parity'",
-        ),
+        ("from srnn.lab.tasks import Task\nclass A(Task):\n    pass\n", "A must have a new name, such as name = 'parity'"),
         (None, "cannot be read: No such file or directory"),
     ],
 )

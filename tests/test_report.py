@@ -47,10 +47,7 @@ PLAN = Plan()
 LINES: dict[tuple[str, str], Line] = {  # by exhibit and label
     (name, line.label): line
     for name, exhibit in EXHIBITS.items()
-    for line in (
-        *(each.line for each in exhibit.points(PLAN)),
-        *(each.line for each in exhibit.measurements(PLAN)),
-    )
+    for line in (*(each.line for each in exhibit.points(PLAN)), *(each.line for each in exhibit.measurements(PLAN)))
 }
 CHANCE = {"pmnist": 10.0, "bigpmnist": 10.0, "randomlabels": 10.0, "speech": 50.0, "adding": 1 / 6}
 ACCURACY = ("pmnist", "bigpmnist", "randomlabels")
@@ -677,12 +674,7 @@ CASES = [
         edit("timit", "nru", SIZES[:4], value=30.0),
         stop("timit", "nru", 1024, 0.1),
     ),
-    case(
-        16,
-        NOT_TESTED,
-        "NRU is stopped behind SRNN",
-        edit("timit", "nru", SIZES[:4], value=40.0, **CLOCK),
-    ),
+    case(16, NOT_TESTED, "NRU is stopped behind SRNN", edit("timit", "nru", SIZES[:4], value=40.0, **CLOCK)),
     case(16, FAILS, "everybody wins", edit("timit", "srnn", SIZES, value=1000.0)),
     case(17, HOLDS, "ten times", edit("timit", "nru", 1024, parameters=10_000)),
     case(17, FAILS, "not ten times", edit("timit", "nru", 1024, parameters=9999)),
@@ -981,8 +973,7 @@ def test_another_run_of_a_baseline_can_be_the_better_one(world: list[dict[str, A
 
 def test_a_lead_at_equal_time_that_does_not_grow_refutes_nothing(world: list[dict[str, Any]]) -> None:
     cut_there = changed(
-        world,
-        *(edit("psmnist", name, "bigpmnist", value=94.0, ended_by="cpu_minutes", epochs=1.0) for name in ("lstm", "gru")),
+        world, *(edit("psmnist", name, "bigpmnist", value=94.0, ended_by="cpu_minutes", epochs=1.0) for name in ("lstm", "gru"))
     )
     verdict, said, _ = psmnist.lead_grows(cut_there)
     assert verdict == NOT_TESTED

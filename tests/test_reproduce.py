@@ -222,8 +222,7 @@ SLOW = (
     (EXAMPLES / "parity.py")
     .read_text()
     .replace(
-        '        """Yields a thousand test sequences."""',
-        "        import time; open('scoring', 'w').close(); time.sleep(2)",
+        '        """Yields a thousand test sequences."""', "        import time; open('scoring', 'w').close(); time.sleep(2)"
     )
 )
 

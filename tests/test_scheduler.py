@@ -146,10 +146,7 @@ def test_progress_is_weighed_by_the_seconds_of_each_run(tmp_path: Path) -> None:
         seen.append(made.bar.tasks[made.whole].completed)
         return []
 
-    made = scheduler(
-        tmp_path,
-        Script([progress(0.5, 2)], look, [done("copy"), progress(0.75, 3)], look, [done("adding")]),
-    )
+    made = scheduler(tmp_path, Script([progress(0.5, 2)], look, [done("copy"), progress(0.75, 3)], look, [done("adding")]))
     assert made.work() == []
     assert seen == [15.0, 32.5]  # of 40
     assert made.bar.tasks[made.whole].total == 40.0

@@ -57,11 +57,7 @@ def normed(p: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
 
 
 def equations(
-    rnn: SRNNStack,
-    x: Tensor,
-    hx: Tensor | None = None,
-    lengths: list[int] | None = None,
-    reset: Tensor | None = None,
+    rnn: SRNNStack, x: Tensor, hx: Tensor | None = None, lengths: list[int] | None = None, reset: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """What rnn(x, hx, lengths=lengths, reset=reset) must be for x [N, T, C], without dropout."""
     reset = torch.zeros(x.shape[:2], dtype=torch.bool) if reset is None else reset

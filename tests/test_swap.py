@@ -144,10 +144,7 @@ EXPERTS: dict[str, tuple[Callable[[Data], Any], float, Callable[[Data], Any], fl
         *(lambda data: lambda frames: spelled_out(data[2], frames.shape[1]), 0),
         *(lambda data: lambda frames: one_hot(torch.zeros(frames.shape[:2], dtype=torch.int64), 13), 100, 1e-6),
     ),
-    "policy": (
-        *(lambda data: Walker(remembers=True), 100),
-        *(lambda data: Walker(remembers=False), 50, 8),
-    ),
+    "policy": (*(lambda data: Walker(remembers=True), 100), *(lambda data: Walker(remembers=False), 50, 8)),
 }
 
 

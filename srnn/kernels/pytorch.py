@@ -34,14 +34,7 @@ Store = Callable[[Tensor, Tensor], None]  # takes steps [L] and what every unit 
 
 
 def shuffle_scan(
-    b: Tensor,
-    h0: Tensor,
-    ids: Maybe,
-    permutation: Maybe,
-    lengths: Maybe,
-    reset: Maybe,
-    reverse: bool,
-    activation: str,
+    b: Tensor, h0: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool, activation: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns all states, the last states, and the bits for the derivative (empty for a smooth activation)."""
     walk = _Walk(b, ids, permutation, lengths, reset, reverse)
@@ -60,14 +53,7 @@ def shuffle_scan(
 
 
 def shuffle_scan_final(
-    b: Tensor,
-    h0: Tensor,
-    ids: Maybe,
-    permutation: Maybe,
-    lengths: Maybe,
-    reset: Maybe,
-    reverse: bool,
-    activation: str,
+    b: Tensor, h0: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool, activation: str
 ) -> tuple[Tensor, Tensor]:
     """Returns the last states, and the last step at which each unit's derivative was 0."""
     sigma = ACTIVATIONS[activation]
@@ -249,15 +235,7 @@ class _Walk:
     """
 
     def __init__(
-        self,
-        b: Tensor,
-        ids: Maybe,
-        permutation: Maybe,
-        lengths: Maybe,
-        reset: Maybe,
-        reverse: bool,
-        *,
-        adjoint: bool = False,
+        self, b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool, *, adjoint: bool = False
     ) -> None:
         check_values(b, ids, permutation, lengths)
         N, T = b.shape[:2] if ids is None else ids.shape

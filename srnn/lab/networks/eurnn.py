@@ -94,7 +94,7 @@ class EURNNNetwork(Network):
         "own": {
             "copy": {"embed": False, "batch_size": 128, "steps": 10_000},
             "pmnist": {"hidden_size": 512, "lr": 1e-4, "batch_size": 128, "steps": 20_000, "epochs": None},
-        },
+        }
     }
 
     def check(self) -> None:

@@ -54,13 +54,7 @@ class MinGRUNetwork(Network):
             return nn.Sequential(nn.LayerNorm(H), nn.Linear(H, 2 * H), nn.GELU(), nn.Linear(2 * H, H))
 
         return Stack(
-            input_size,
-            H,
-            self.num_layers,
-            layer=lambda: MinGRU(H, H),
-            mix=lambda: nn.Linear(H, H),
-            feed=feed,
-            batch_first=True,
+            input_size, H, self.num_layers, layer=lambda: MinGRU(H, H), mix=lambda: nn.Linear(H, H), feed=feed, batch_first=True
         )
 
     def variants(self) -> Mapping[str, Network]:

@@ -102,10 +102,7 @@ class NRUNetwork(Network):
     authors_counts = {"": 102_025}
     recipes = {
         "paper": {"": {"optimizer": "adam", "clip": 1.0}},
-        "own": {
-            "": {"optimizer": "adam", "clip": 1.0},
-            "pmnist": {"hidden_size": 212, "steps": 50_000, "epochs": None},
-        },
+        "own": {"": {"optimizer": "adam", "clip": 1.0}, "pmnist": {"hidden_size": 212, "steps": 50_000, "epochs": None}},
     }
 
     def check(self) -> None:

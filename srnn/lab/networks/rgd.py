@@ -86,7 +86,7 @@ class RGDNetwork(Network):
                 "patience": 5,
             },
             "speech": {"hidden_size": 128, "batch_size": 28, "steps": 13_000, "epochs": None},
-        },
+        }
     }
 
     def output_size(self, input_size: int) -> int:

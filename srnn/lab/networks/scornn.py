@@ -50,7 +50,7 @@ class SCORNNNetwork(Network):
             "adding": {"hidden_size": 170, "optimizer": "adam", "orthogonal_optimizer": "rmsprop", "steps": 20_000},
             "pmnist": {"hidden_size": 170, "batch_size": 50, "epochs": 70},
             "speech": {"hidden_size": 224},
-        },
+        }
     }
 
     def check(self) -> None:

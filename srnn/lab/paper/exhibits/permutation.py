@@ -57,9 +57,4 @@ def shuffled(evidence: Evidence) -> str:
     return f"In brackets the lowest loss as a share of the chance level, one seed each: {'; '.join(parts)}."
 
 
-EXHIBIT = Exhibit(
-    "Does the shuffle matter?",
-    "ours",
-    "lowest mean loss of 500 updates",
-    "steps T",
-)
+EXHIBIT = Exhibit("Does the shuffle matter?", "ours", "lowest mean loss of 500 updates", "steps T")
