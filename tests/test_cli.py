@@ -75,7 +75,7 @@ def test_no_arguments_show_the_help(run: Run) -> None:
     assert "Start with srnn doctor and srnn demo." in "".join(map(str, run()))
 
 
-def test_help_names_every_command_and_shows_how_to_begin(run: Run) -> None:
+def test_help_names_every_command_and_shows_how_to_start(run: Run) -> None:
     code, out, _ = run("--help")
     assert code == 0
     assert [name for name in COMMANDS if f"│ {name} " not in out] == []
@@ -134,13 +134,13 @@ def test_options_that_do_not_go_together_are_one_line_and_end_with_2(run: Run, a
 
 
 @pytest.mark.parametrize(("command", "word"), [("train", "TASK"), ("reproduce", "EXHIBITS")])
-def test_what_must_be_named_is_asked_for(run: Run, command: str, word: str) -> None:
+def test_a_missing_argument_is_named(run: Run, command: str, word: str) -> None:
     code, _, err = run(command)
     assert code == 2
     assert word in err
 
 
-def test_unknown_backend_in_the_environment_is_answered_with_the_list(tmp_path: Path) -> None:
+def test_an_error_about_an_unknown_backend_in_the_environment_lists_all(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "srnn", "train", "copy", "--steps", "1"]
     environment = os.environ | {"SRNN_BACKEND": "nonsense"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
@@ -166,7 +166,7 @@ def test_doctor_knows_the_data_sets(run: Run, elsewhere: Path) -> None:
     )
 
 
-def test_doctor_speaks_json(run: Run) -> None:
+def test_doctor_prints_json(run: Run) -> None:
     code, out, _ = run("doctor", "--json")
     found = json.loads(out)
     assert code == 0
@@ -184,13 +184,13 @@ def test_doctor_says_why_native_is_missing_and_what_runs_instead(run: Run, monke
     assert "auto runs torch." in out
 
 
-def test_doctor_obeys_and_shows_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_respects_and_shows_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_default", "reference")
     assert "auto runs reference (SRNN_BACKEND=reference)." in run("doctor")[1]
 
 
 @pytest.mark.parametrize(("wish", "answer"), [("nonsense", "names no backend; there are auto,"), ("native", "not available")])
-def test_doctor_fails_when_the_environment_asks_for_what_cannot_run(
+def test_doctor_fails_if_the_requested_backend_cannot_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, wish: str, answer: str
 ) -> None:
     monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler")
@@ -264,7 +264,7 @@ def test_train_leaves_a_folder_and_a_record_and_runs_and_eval_read_them(run: Run
     assert f"cross-entropy {number(found['score'])}" in run("eval", str(folder))[1]
 
 
-def test_the_same_command_again_and_resume_go_on(run: Run, elsewhere: Path) -> None:
+def test_the_same_command_and_resume_both_resume_a_run(run: Run, elsewhere: Path) -> None:
     run(*SHORT)
     first = store.read_all(elsewhere / "runs" / "records" / "copy.jsonl")
     assert run(*SHORT)[0] == 0
@@ -364,7 +364,7 @@ def train_options(*, completing: bool) -> dict[str, Any]:
     return {option.name: option for option in command.get_params(context)}
 
 
-def test_every_setting_has_an_option_and_is_typed_below() -> None:
+def test_every_setting_has_an_option_and_is_tested_below() -> None:
     settings = {field.name for kind in KINDS for field in fields(kind)} - {"task", "network", "recipe"}
     others = {option.name for option in TREE.commands["train"].params} | {"help"}
     assert set(train_options(completing=False)) - others == settings == set(TYPED)
@@ -391,9 +391,7 @@ def test_every_setting_says_in_one_sentence_what_it_does() -> None:
 
 
 @pytest.mark.parametrize("name", TYPED)
-def test_a_setting_that_is_typed_is_in_the_run_and_changes_nothing_else(
-    name: str, run: Run, started: list[dict[str, Any]]
-) -> None:
+def test_an_option_sets_its_setting_and_changes_nothing_else(name: str, run: Run, started: list[dict[str, Any]]) -> None:
     task, words, value = TYPED[name]
     for typed in ("", words):
         assert run("train", *task.split(), *typed.split()) == (0, "", "")
@@ -410,12 +408,14 @@ def flat(plain: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("words", "name", "value"), [("--gate", "gate", True), ("--clip 0", "clip", None), ("--readout none", "readout", [])]
 )
-def test_a_setting_may_be_typed_as_it_is(words: str, name: str, value: Any, run: Run, started: list[dict[str, Any]]) -> None:
+def test_an_option_takes_the_default_value_too(
+    words: str, name: str, value: Any, run: Run, started: list[dict[str, Any]]
+) -> None:
     assert run("train", "copy", *words.split())[0] == 0
     assert flat(started[0]["run"].as_dict())[name] == value
 
 
-def test_places_that_are_typed_are_those_where_things_go(
+def test_files_go_to_the_folders_that_the_options_name(
     run: Run, elsewhere: Path, started: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SRNN_DATA", "before")
@@ -444,7 +444,7 @@ def test_places_that_are_typed_are_those_where_things_go(
     ],
 )
 @pytest.mark.parametrize(("failed", "code"), [([], 0), (["x"], 1)])
-def test_reproduce_makes_what_is_asked_for_and_ends_with_1_when_something_fails(
+def test_reproduce_runs_what_is_named_and_ends_with_1_if_something_fails(
     failed: list[str],
     code: int,
     arguments: str,
@@ -532,7 +532,7 @@ def test_a_damaged_run_does_not_hide_the_others(run: Run, elsewhere: Path) -> No
     assert good["state"] == "finished"
 
 
-def test_quiet_says_nothing(run: Run, elsewhere: Path) -> None:
+def test_quiet_prints_nothing(run: Run, elsewhere: Path) -> None:
     assert run(*SHORT, "--quiet") == (0, "", "")
     assert (elsewhere / "runs" / "records" / "copy.jsonl").exists()
 
@@ -622,7 +622,7 @@ def test_a_run_that_diverges_is_an_error(run: Run, elsewhere: Path) -> None:
     assert store.read_all(elsewhere / "runs" / "records" / "copy.jsonl")[0]["status"] == "diverged"
 
 
-def test_a_folder_in_the_place_of_a_file_is_told_before_anything_is_run(run: Run, elsewhere: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_reported_before_anything_runs(run: Run, elsewhere: Path) -> None:
     (elsewhere / "runs" / "records" / "copy.jsonl").mkdir(parents=True)
     code, _, err = run(*SHORT)
     assert (code, err) == (1, "srnn: runs/records/copy.jsonl cannot be written: Is a directory; give another --results\n")
@@ -825,9 +825,7 @@ def test_names_for_completion_are_those_that_exist() -> None:
         ("bench --only scan-state", None),
     ],
 )
-def test_a_typo_is_answered_with_the_name_that_was_probably_meant(
-    arguments: str, meant: str | None, run: Run, elsewhere: Path
-) -> None:
+def test_an_error_about_a_typo_suggests_the_closest_name(arguments: str, meant: str | None, run: Run, elsewhere: Path) -> None:
     code, _, err = run(*arguments.split())
     assert code == 2
     assert ("Did you mean" in err) is (meant is not None)

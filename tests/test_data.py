@@ -279,7 +279,7 @@ def test_other_rates_are_resampled_and_rounded_to_16_bits(tmp_path: Path, rate: 
     numpy.testing.assert_array_equal(speech.read(tmp_path / "a.wav"), expected.astype(numpy.float32))
 
 
-def test_a_file_of_floats_means_the_same_as_one_of_integers(tmp_path: Path) -> None:
+def test_float_and_integer_recordings_give_the_same_frames(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", tone(500) / 32768, 8000, subtype="FLOAT")
     numpy.testing.assert_array_equal(speech.read(tmp_path / "a.wav") * 32768, tone(500))
 
@@ -319,7 +319,7 @@ def test_a_recording_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, x: Any
 
 
 @pytest.mark.parametrize("content", [b"", b"this is no audio"])
-def test_what_is_no_audio_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_audio_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.wav").write_bytes(content)
     with pytest.raises(DataError, match=r"a\.wav cannot be read"):
         speech.read(tmp_path / "a.wav")
@@ -617,7 +617,7 @@ def test_given_folders_are_sent_to_workers_as_absolute_paths(tmp_path: Path, mon
     assert data.given() == [str(tmp_path / "a"), str(tmp_path / "b")]
 
 
-def test_each_set_is_known_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_set_is_recognised_by_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SRNN_DATA", str(tmp_path))
     record(tmp_path / "TIMIT" / "Train" / "DR1" / "FCJF0" / "SX37.WAV")
     record(tmp_path / "timit-sample" / "dr1-fvmh0" / "sx26.wav")
@@ -626,7 +626,7 @@ def test_each_set_is_known_by_its_content(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("name", data.CATALOGUE)
-def test_a_missing_set_is_answered_with_where_what_and_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_an_error_about_a_missing_set_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("SRNN_DATA", str(tmp_path / "here"))
     with pytest.raises(DataError) as error:
         data.find(name)
@@ -636,7 +636,7 @@ def test_a_missing_set_is_answered_with_where_what_and_how(tmp_path: Path, monke
     assert ("srnn data mnist" in message) == (name == "mnist")
 
 
-def test_an_unknown_set_is_answered_with_the_known_ones(console: Console) -> None:
+def test_an_error_about_an_unknown_set_lists_the_known_ones(console: Console) -> None:
     for call in (lambda: data.find("minst"), lambda: data.fetch("minst", None, console)):
         with pytest.raises(
             SettingError, match="no data set is called 'minst'; there are mnist, speech, timit, timit-sample, text"

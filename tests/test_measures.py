@@ -87,7 +87,7 @@ def test_undoing_the_shift_leaves_a_unit_in_its_place() -> None:
 
 
 @pytest.mark.parametrize("newborn", [True, False])
-def test_survival_is_what_counting_gives(newborn: bool) -> None:
+def test_survival_equals_a_count_of_living_units(newborn: bool) -> None:
     states = torch.relu(torch.randn(2, 20, 5) + 0.5)
     horizon, ages = 6, []
     for n in range(2):
@@ -124,7 +124,7 @@ def test_b_is_measured_on_the_inputs_of_the_task() -> None:
     assert found == {"mean": [pytest.approx(float(b.detach().mean()))], "deviation": [pytest.approx(float(b.detach().std()))]}
 
 
-def test_changes_of_the_state_are_told_by_phase() -> None:
+def test_changes_of_the_state_are_measured_by_phase() -> None:
     run = small("adding", "srnn", length=40)
     weights = gradients.load(run, None, 1).state_dict()
     found = hiddenstate.hiddenstate(run, weights, sequences=3)
@@ -189,7 +189,7 @@ def test_a_unit_is_dropped_after_it_has_lasted() -> None:
     assert hiddenstate._dropped(torch.zeros(1, 14, 3)) == 0.0
 
 
-def test_other_work_on_the_machine_is_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_work_of_other_processes_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     stat = tmp_path / "stat"
     stat.write_text("cpu  100 20 30 4000 50 6 7 0 0 0\ncpu0 1 2 3 4 5 6 7 0 0 0\n")
     monkeypatch.setattr(timing, "STAT", stat)
@@ -328,7 +328,7 @@ def test_runtime_counts_parameters_as_table_4_does() -> None:
     assert found["parameters"] == {"rnn": 17_025, "gru": 50_817, "srnn": 4_833}  # the authors' one more is not used
 
 
-def test_a_record_of_a_measurement_can_answer_for_itself() -> None:
+def test_a_record_of_a_measurement_is_complete() -> None:
     run = small("adding", "srnn", length=5)
     measurement = Measurement("gradients", Line(), 5, "gradients", {"length": 5, "seeds": [1]}, run)
     record = measure(measurement, None).to_json()

@@ -270,6 +270,6 @@ def test_published_numbers_belong_to_lines_that_are_run() -> None:
     assert EXHIBITS["timecomplexity"].published[Line("urnn"), "units"] == 1
 
 
-def test_an_unknown_profile_is_answered_with_those_there_are() -> None:
+def test_an_error_about_an_unknown_profile_lists_the_known_ones() -> None:
     with pytest.raises(SettingError, match="no profile is called 'gpu'; there are cpu, full, quick"):
         Plan("gpu")

@@ -93,7 +93,7 @@ def test_a_record_with_reported_split_is_scored_by_its_evaluations() -> None:
     assert (diverged.diverged, diverged.score) == (True, None)  # and not its loss in the place of an accuracy
 
 
-def test_what_a_newer_record_says_about_its_task_is_not_guessed() -> None:
+def test_a_newer_record_states_the_split_of_its_task() -> None:
     record = Record.from_json(PLAIN | {"reports": "test", "higher_is_better": True, "status": "diverged"})
     assert (record.reports, record.higher_is_better, record.score, record.reached(0.0)) == ("test", True, None, None)
 

@@ -1038,7 +1038,7 @@ def test_a_run_may_be_compared_when_more_updates_would_not_help() -> None:
     assert not result("copy", "gru", 200, 1e-3, share=0.5, half_at=0.01, status="diverged").is_fair
 
 
-def test_curves_answer_when_and_how_good() -> None:
+def test_curves_tell_when_a_level_is_reached_and_the_best_score() -> None:
     rising = result("psmnist", "gru", "pmnist", 90.0)
     assert rising.best() == 90.0
     assert rising.best(seconds=50.0) == pytest.approx(10 + 80 * 0.5)
@@ -1054,7 +1054,7 @@ def test_curves_answer_when_and_how_good() -> None:
     assert falling.smooth[1][2] == losses[1]  # and not of what an untrained network did
 
 
-def test_compare_tells_better_worse_same_and_unclear() -> None:
+def test_compare_returns_better_worse_same_or_unclear() -> None:
     ours = [result("psmnist", "srnn", "pmnist", value) for value in (96.0, 96.4)]
     assert compare(ours, [result("psmnist", "gru", "pmnist", 90.0)]) == BETTER
     assert compare(ours, [result("psmnist", "gru", "pmnist", 99.0, share=0.1)]) == WORSE
@@ -1331,7 +1331,7 @@ def test_speech_has_curves_of_both_directions_at_every_size(world: list[dict[str
         assert panels["echo, 128 units"].log == ("xy" if end == 100.0 else "y")
 
 
-def test_what_is_half_done_can_be_shown(world: list[dict[str, Any]]) -> None:
+def test_partial_results_can_be_shown(world: list[dict[str, Any]]) -> None:
     """Untrained networks are measured before trained ones; a run can end before its first entry."""
     half = [each for each in world if each["kind"] == "measurement" and not each["measurement"]["trained"]]
     run = point("copy", "gru", 100).run

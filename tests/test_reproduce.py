@@ -134,7 +134,7 @@ class Murderous(Processes):
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_process_that_dies_takes_nothing_with_it(times: int, tmp_path: Path, console: Console) -> None:
+def test_a_process_that_dies_loses_no_run(times: int, tmp_path: Path, console: Console) -> None:
     victim, good = small(seed=1, steps=400 if times == 1 else 10**9), small(seed=2)
     left = {run.id: run for run in (victim, good)}
     engine = Murderous(victim.id, times)
@@ -227,7 +227,7 @@ SLOW = (
 )
 
 
-def test_what_is_just_being_scored_when_it_stops_is_recorded(tmp_path: Path, console: Console) -> None:
+def test_a_run_that_is_scored_during_a_stop_is_recorded(tmp_path: Path, console: Console) -> None:
     """A run that has made its updates does not see a signal any more: it ends, and nobody may wait for the other."""
     (tmp_path / "slow.py").write_text(SLOW)
     run = make_run(str(tmp_path / "slow.py"), "srnn", steps=2, hidden_size=8)
@@ -310,7 +310,7 @@ def test_minutes_that_are_nearly_over_are_the_estimate(
     assert reproduce.estimate({"a": small(cpu_minutes=1.0)}, tmp_path, console) == {"a": 60.0}
 
 
-def test_what_a_run_has_done_needs_no_more_time(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_estimate_leaves_out_what_a_run_has_done(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     slows: list[float] = []
 
     def pace(run: Run, slow: float) -> float:
@@ -351,7 +351,7 @@ def test_the_pace_of_a_run_is_measured() -> None:
     assert 0 < reproduce.pace(small()) < time.perf_counter() - start
 
 
-def test_a_run_that_its_minutes_will_end_is_not_measured_thrice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pace_of_a_run_that_its_minutes_end_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
     monkeypatch.setattr(Training, "make_update", lambda self: made.append(1))
     assert reproduce.pace(small(), slow=0.0) > 0
@@ -385,7 +385,7 @@ def test_a_recorded_run_is_repeated_if_its_weights_are_needed(
     assert store.read_all(tmp_path / "results" / "copy.jsonl") == first
 
 
-def test_what_needs_no_weights_is_measured_before_the_runs(
+def test_measurements_without_weights_come_before_the_runs(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = small()

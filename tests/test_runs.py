@@ -142,7 +142,7 @@ def test_measurements_are_not_runs(folder: Path) -> None:
     assert results.read(folder / "results") == before
 
 
-def test_records_of_a_subfolder_are_for_those_who_name_it(folder: Path) -> None:
+def test_records_of_a_subfolder_are_shown_only_if_it_is_named(folder: Path) -> None:
     """Such as results/learning, a study of its own."""
     into = folder / "results"
     before = results.read(into), lab.list_runs(into, Console(quiet=True)), records.read(into)

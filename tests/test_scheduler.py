@@ -122,7 +122,7 @@ def test_the_engine_is_closed_after_an_error(fault: type[BaseException], tmp_pat
     assert engine.asked[-1] == "close"
 
 
-def test_what_ends_while_it_is_stopped_is_recorded_and_the_rest_can_go_on(tmp_path: Path) -> None:
+def test_runs_that_end_while_stopping_are_recorded_and_the_rest_can_resume(tmp_path: Path) -> None:
     def stop() -> list[Event]:
         signal.raise_signal(signal.SIGTERM)
         return []
@@ -139,7 +139,7 @@ def progress(share: float, update: int) -> Event:
     return Event("adding", "progress", (share, update))
 
 
-def test_progress_is_weighed_by_the_seconds_of_each_run(tmp_path: Path) -> None:
+def test_progress_is_weighted_by_the_seconds_of_each_run(tmp_path: Path) -> None:
     seen: list[float] = []
 
     def look() -> list[Event]:
