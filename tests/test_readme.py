@@ -50,7 +50,7 @@ def test_links_to_files_lead_somewhere(path: Path) -> None:
 
 
 def test_readme_is_short() -> None:
-    assert len(TEXT.splitlines()) < 170
+    assert len(TEXT.splitlines()) < 160
 
 
 def test_first_example_ends_before_line_40() -> None:
