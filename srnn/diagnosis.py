@@ -67,8 +67,8 @@ class LayerDiagnosis:
         if share >= ENOUGH_PATHS:
             return f"Enough paths reach back {distance} steps: with a share of {ENOUGH_PATHS} or more, runs have learned."
         amount = "Hardly any path reaches" if share < FEW_PATHS else "Few paths reach"
-        change = "gate=True and gate_init=-3.0" if self.closed_gates is None else "a more closed gate, such as gate_init=-3.0"
-        return f"{amount} back {distance} steps, so little can be learned from there: start with {change}."
+        change = "gate=True and gate_init=-2.0" if self.closed_gates is None else "a lower gate_init, such as -2.0"
+        return f"{amount} back {distance} steps: if the answer depends on inputs that early, start with {change}."
 
     def _states(self) -> str:
         if not all(map(math.isfinite, self.state_rms)):
@@ -90,7 +90,7 @@ class LayerDiagnosis:
         if self.closed_gates >= MANY_CLOSED:
             return "Nearly all gates are closed: if the loss does not fall, start with a gate_init closer to 0."
         if self.gate_mean >= OPEN_GATE:
-            return "Gates are open, so every step changes every unit: if few paths are alive, start with gate_init=-3.0."
+            return "Gates are open, so every step changes every unit, and the paths above decide whether that is too much."
         return "Gates are partly open, as they are in layers that learn."
 
     def __str__(self) -> str:

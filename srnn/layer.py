@@ -421,7 +421,7 @@ class SRNN(_Sequences, _Shuffling):
         mlp: The widths of the hidden layers of f_r; with () it is affine.
         gate: Whether b has the factor sigmoid(W_s x + b_s).
         gate_init: Added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
-            training opens it. 0.0 is the paper's start. None is the library's default.
+            training opens it. None is 0.0, the paper's start.
         activation: sigma: "relu"; "clip", which clamps states to [-1, 1] and is as fast; or "tanh".
         permutation: P: "shift"; "partial", where the first H // 4 units keep their place and the others shift; "identity";
             "random", drawn from torch's generator and stored in the state_dict; or an index tensor, (P h)_i =
