@@ -49,10 +49,6 @@ class Images(Classification):
     output_size = 10
 
     @property
-    def usual_steps(self) -> int:
-        return self.length
-
-    @property
     def alphabet(self) -> Tensor | None:
         return None if self.real else torch.arange(256)[:, None] / 255
 
@@ -71,10 +67,6 @@ class Frames(Task):
     name = "speech"
     input_size = output_size = 129
     every_step = True
-
-    @property
-    def usual_steps(self) -> int:
-        return self.length
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
         return Batch(*torch.randn(2, batch_size, self.length, self.input_size, generator=generator(seed, update)))

@@ -38,7 +38,7 @@ def network_names() -> list[str]:
 
 def exhibit_names() -> list[str]:
     """Returns "all" and the names of all exhibits of the paper."""
-    return ["all", *_declared("paper/**/*.py", r'\bExhibit\(\s*(?:id=)?"(\w+)"')]
+    return ["all", *sorted(path.stem for path in LAB.glob("paper/exhibits/[!_]*.py"))]
 
 
 def data_set_names() -> list[str]:

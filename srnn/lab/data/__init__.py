@@ -192,7 +192,7 @@ def _holds(folder: Path, name: str) -> bool:
     if name == "mnist":
         return any(mnist.locate(folder, file) is not None for file in mnist.FILES)
     if name == "text":
-        return text.locate(folder) is not None
+        return bool(text.files(folder))
     return corpus.layout(folder) == _LAYOUTS[name]
 
 
@@ -218,8 +218,7 @@ def _examine(name: str, folder: Path) -> str:
         mnist.load(folder)
         return "all four files have the right checksums"
     if name == "text":
-        path = text.locate(folder)
-        assert path is not None  # `_holds` has checked it
+        path = text.files(folder)[0]
         characters, ids = text.load(path)
         return f"{path.name}, {len(ids):,} characters, {len(characters)} of them different"
     counts = corpus.count(corpus.utterances(folder))

@@ -109,8 +109,7 @@ class EURNNNetwork(Network):
             self.require(even, "capacity", f"even, from 2 to hidden_size ({self.hidden_size})")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
-        how = {"style": self.style, "capacity": self.capacity, "factored": self.factored}
-        return EURNN(input_size, self.hidden_size, batch_first=True, **how)  # type: ignore[arg-type]
+        return EURNN(input_size, **self.values("hidden_size", "style", "capacity", "factored"), batch_first=True)
 
     def variants(self) -> Mapping[str, Network]:
         full = {f"{self.hidden_size} layers": replace(self, style="tunable", capacity=self.hidden_size)}

@@ -55,6 +55,7 @@ class URNNNetwork(Network):
     factored: bool = setting(False, "Apply the factors at every step instead of building W once.")
 
     name = "urnn"
+    readout_weights = nn.init.xavier_uniform_
     is_stacked = False
     authors_counts = {"": 2_305}
     # The SRNN authors use the embedding of a symbol as the complex input itself, which equals V on one-hot symbols.
@@ -76,7 +77,3 @@ class URNNNetwork(Network):
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return URNN(input_size, self.hidden_size, batch_first=True, factored=self.factored)
-
-    def begin_readout(self, readout: nn.Linear, task: str) -> None:
-        nn.init.xavier_uniform_(readout.weight)
-        nn.init.zeros_(readout.bias)

@@ -149,11 +149,11 @@ class Exhibit:
     """A table or figure of the paper.
 
     Attributes:
-        title: What it shows.
-        where: Where the paper has it.
         metric: What is compared, with its unit.
         axis: What the places of a line are.
-        id: Name of its file in `exhibits/`, which sets this field and the next four.
+        id: Name of its file in `exhibits/`, which sets this field and the next six.
+        title: What it shows.
+        where: Where the paper has it.
         points: The runs, by plan.
         measurements: The measurements, by plan.
         tabulate: The tables, from the exhibit and evidence.
@@ -165,11 +165,11 @@ class Exhibit:
         departures: Where we differ from the paper or from its authors' code, in sentences.
     """
 
-    title: str
-    where: str
     metric: str
     axis: str
     id: str = ""
+    title: str = ""
+    where: str = ""
     points: Callable[["Plan"], Iterator[Point]] = _nothing
     measurements: Callable[["Plan"], Iterator[Measurement]] = _nothing
     tabulate: Callable[["Exhibit", "Evidence"], Iterable["Table"]] = _nothing
