@@ -166,16 +166,7 @@ SETTINGS: tuple[Setting, ...] = (
     replace(COPY, key="copy-readout", title="- read-out and loss", part="read-out"),
     replace(COPY, key="copy-layer", title="- layer alone", part="layer", floors={"rnn": 20, "gru": 55}),
     on_plain_torch(COPY),
-    ADDING,
-    on_plain_torch(ADDING),
-    PMNIST,
-    on_plain_torch(PMNIST),
-    REAL,
-    on_plain_torch(REAL),
-    SPEECH,
-    on_plain_torch(SPEECH),
-    LARGE,
-    on_plain_torch(LARGE),
+    *(each for s in (ADDING, PMNIST, REAL, SPEECH, LARGE) for each in (s, on_plain_torch(s))),
     LONG,
 )
 

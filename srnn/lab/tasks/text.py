@@ -79,7 +79,7 @@ class Text(Task):
         return Batch(window[:, :-1], window[:, 1:])
 
     def batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        """Yields windows that overlap by one, so that each character but the first is predicted once. The last may be shorter."""
+        """Yields windows that overlap by one, so that each character but the first is predicted once. The last can be short."""
         part = torch.from_numpy(self._part(split))
         full = part.unfold(0, self.length + 1, self.length)
         for window in (*full.split(batch_size), part[None, len(full) * self.length :]):
