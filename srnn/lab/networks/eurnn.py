@@ -55,9 +55,6 @@ class EURNN(ModReLU):
         self.theta, self.phi = uniform(total, bound=math.pi), uniform(total, bound=math.pi)
         self.omega = uniform(hidden_size, bound=math.pi)
 
-    def matrix(self) -> Tensor:
-        return self.turn(self.eye())
-
     def turn(self, h: Tensor) -> Tensor:
         phase = torch.polar(torch.ones_like(self.phi), self.phi)
         cos, sin, one = self.theta.cos(), self.theta.sin(), self.theta.new_ones(1)

@@ -58,9 +58,8 @@ class NRU(Recurrent):
 
     def scan(self, x: Tensor, hx: tuple[Tensor, Tensor] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         N, C, k, H = len(x), self.input_size, self.heads, self.hidden_size
-        drive = (
-            x.transpose(0, 1) @ self.state.weight[:, :C].T + self.state.bias
-        )  # the contribution of the input, for all steps at once
+        # The contribution of the input, for all steps at once.
+        drive = x.transpose(0, 1) @ self.state.weight[:, :C].T + self.state.bias
         from_before, from_now = self.state.weight[:, C:].T, self.heads_map.weight.T
         h, m = (x.new_zeros(N, H), x.new_zeros(N, self.memory_size)) if hx is None else (hx[0][0], hx[1][0])
         states = []

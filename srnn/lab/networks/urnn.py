@@ -34,9 +34,6 @@ class URNN(ModReLU):
         self.v = uniform(2, 2, hidden_size, bound=1.0)
         self.register_buffer("permutation", torch.randperm(hidden_size))
 
-    def matrix(self) -> Tensor:
-        return self.turn(self.eye())
-
     def turn(self, h: Tensor) -> Tensor:
         D = torch.polar(torch.ones_like(self.theta), self.theta)
         v = torch.complex(self.v[:, 0], self.v[:, 1])
