@@ -563,13 +563,13 @@ def test_a_text_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
 
 
 def test_the_text_of_a_folder_is_its_first_file_that_is_no_description(tmp_path: Path) -> None:
-    assert text.locate(tmp_path / "missing") is None
+    assert text.files(tmp_path / "missing") == []
     for name in ("README.txt", "source.txt", "a.md"):
         (tmp_path / name).write_text("about the text")
-    assert text.locate(tmp_path) is None
+    assert text.files(tmp_path) == []
     for name in ("z.txt", "b.txt"):
         (tmp_path / name).write_text("text")
-    assert text.locate(tmp_path) == tmp_path / "b.txt"
+    assert text.files(tmp_path) == [tmp_path / "b.txt", tmp_path / "z.txt"]
 
 
 def test_the_set_text_is_found_counted_and_checked(prose: Path, console: Console) -> None:

@@ -104,7 +104,7 @@ def test_a_run_that_a_low_loss_ended_cannot_be_extended(tmp_path: Path, monkeypa
 def test_the_progress_line_shows_the_chance_level(tmp_path: Path) -> None:
     training = Training(copy_run(), RunFolder(tmp_path), 1000.0, ())
     training.make_update()
-    line = progress.Status(training).line(training)
+    line = progress.Lines(Console()).line(training)
     assert line == f"loss {progress.number(training.position.recent[0])}  chance 0.9041"
 
 

@@ -462,8 +462,7 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     lines = [json.dumps(good).encode(), damaged, newer, altered]
     odd = [b'{"kind": "run", "id": 0}', b'{"kind": "run", "id": []}', b"[" * 200_000, b'{"a": ' * 100_000]
     path.write_bytes(b"\n".join([*lines, *odd, b""]))
-    recorded = records.read(tmp_path)
-    recorded.print_faults(console)
+    recorded = records.read(tmp_path, console)
     assert list(recorded.done) == ["a"]
     assert "copy.jsonl:4 is altered" in said(console)
     assert "copy.jsonl:2 is damaged" in said(console)

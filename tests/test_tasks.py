@@ -436,6 +436,11 @@ def test_each_character_of_the_file_is_in_one_split_and_predicted_once(length: i
     assert [round(20 * len(part) / len(fake_text()), 1) for part in parts] == [18, 1, 1]
 
 
+@pytest.mark.parametrize("task", [Adding(30), Copy(30), Text(length=16)])
+def test_the_usual_number_of_steps_is_that_of_a_batch(task: Task) -> None:
+    assert task.usual_steps == task.batch(0, 2, 1).input.shape[1]
+
+
 def test_training_windows_are_from_the_first_part_and_reach_all_of_it() -> None:
     task = Text(length=16)
     train = fake_text()[: int(0.9 * len(fake_text()))]

@@ -49,10 +49,6 @@ class Images(Classification):
     output_size = 10
 
     @property
-    def usual_steps(self) -> int:
-        return self.length
-
-    @property
     def alphabet(self) -> Tensor | None:
         return None if self.real else torch.arange(256)[:, None] / 255
 
@@ -71,10 +67,6 @@ class Frames(Task):
     name = "speech"
     input_size = output_size = 129
     every_step = True
-
-    @property
-    def usual_steps(self) -> int:
-        return self.length
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
         return Batch(*torch.randn(2, batch_size, self.length, self.input_size, generator=generator(seed, update)))
@@ -174,16 +166,7 @@ SETTINGS: tuple[Setting, ...] = (
     replace(COPY, key="copy-readout", title="- read-out and loss", part="read-out"),
     replace(COPY, key="copy-layer", title="- layer alone", part="layer", floors={"rnn": 20, "gru": 55}),
     on_plain_torch(COPY),
-    ADDING,
-    on_plain_torch(ADDING),
-    PMNIST,
-    on_plain_torch(PMNIST),
-    REAL,
-    on_plain_torch(REAL),
-    SPEECH,
-    on_plain_torch(SPEECH),
-    LARGE,
-    on_plain_torch(LARGE),
+    *(each for s in (ADDING, PMNIST, REAL, SPEECH, LARGE) for each in (s, on_plain_torch(s))),
     LONG,
 )
 

@@ -101,11 +101,8 @@ def _points(chosen: "list[Run]") -> "dict[str, list[Point]]":
         "adding": ("adding", Line(recipe="tuned"), 200),
         "pmnist": ("psmnist", Line(variant="2 epochs"), "pmnist"),
     }
-    found: dict[str, list[Point]] = {}
-    for each in chosen:
-        exhibit, line, x = places[each.task.name]
-        found.setdefault(exhibit, []).append(Point(line, x, each))
-    return found
+    found = [(each, *places[each.task.name]) for each in chosen]
+    return {exhibit: [Point(line, x, each)] for each, exhibit, line, x in found}
 
 
 def _mnist_is_there(console: Console) -> bool:

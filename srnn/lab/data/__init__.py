@@ -51,7 +51,7 @@ CATALOGUE = {
             "some 100 MB",
             "make manifest.tsv with the columns utterance and split, and put NAME.flac or NAME.wav next to it; "
             + _POINT.format("speech"),
-            corpus.LOOKED_FOR["manifest"],
+            corpus.LOOKED_FOR["speech"],
         ),
         DataSet(
             "timit",
@@ -67,7 +67,7 @@ CATALOGUE = {
             "CC BY-NC-SA",
             "some 16 MB",
             "it is not downloaded from here; get 'timit' of NLTK's data and " + _POINT.format("timit-sample"),
-            corpus.LOOKED_FOR["sample"],
+            corpus.LOOKED_FOR["timit-sample"],
         ),
         DataSet(
             "text",
@@ -79,8 +79,6 @@ CATALOGUE = {
         ),
     )
 }
-_LAYOUTS = {"speech": "manifest", "timit": "timit", "timit-sample": "sample"}
-
 
 _given: tuple[Path, ...] = ()
 
@@ -192,8 +190,8 @@ def _holds(folder: Path, name: str) -> bool:
     if name == "mnist":
         return any(mnist.locate(folder, file) is not None for file in mnist.FILES)
     if name == "text":
-        return text.locate(folder) is not None
-    return corpus.layout(folder) == _LAYOUTS[name]
+        return bool(text.files(folder))
+    return corpus.layout(folder) == name
 
 
 def _missing(name: str, places: list[Path]) -> DataError:
@@ -218,8 +216,7 @@ def _examine(name: str, folder: Path) -> str:
         mnist.load(folder)
         return "all four files have the right checksums"
     if name == "text":
-        path = text.locate(folder)
-        assert path is not None  # `_holds` has checked it
+        path = text.files(folder)[0]
         characters, ids = text.load(path)
         return f"{path.name}, {len(ids):,} characters, {len(characters)} of them different"
     counts = corpus.count(corpus.utterances(folder))

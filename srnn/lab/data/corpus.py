@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from srnn.errors import DataError
 
 SPLITS = ("train", "val", "test")
-LOOKED_FOR = {"manifest": "manifest.tsv", "timit": "a folder TRAIN", "sample": "folders like dr1-fvmh0"}
+LOOKED_FOR = {"speech": "manifest.tsv", "timit": "a folder TRAIN", "timit-sample": "folders like dr1-fvmh0"}
 
 # TIMIT's core test set, 24 speakers, and the usual 50 of the development set. The paper validates on the core test set
 # (192 utterances) and tests on the development set (400). The names of the splits are the paper's.
@@ -46,13 +46,13 @@ class Utterance:
 
 
 def layout(folder: Path) -> str | None:
-    """Return the layout of a folder: "manifest", "timit", "sample" or None."""
+    """Return the data set whose layout a folder has: "speech", "timit", "timit-sample" or None."""
     if (folder / "manifest.tsv").is_file():
-        return "manifest"
+        return "speech"
     names = [entry.name.lower() for entry in _entries(folder) if entry.is_dir()]
     if "train" in names:
         return "timit"
-    return "sample" if any(map(_sample_speaker, names)) else None
+    return "timit-sample" if any(map(_sample_speaker, names)) else None
 
 
 def utterances(folder: Path) -> list[Utterance]:
@@ -64,7 +64,7 @@ def utterances(folder: Path) -> list[Utterance]:
     kind = layout(folder)
     if kind is None:
         raise DataError(f"{folder} holds no speech corpus; expected one of: {', '.join(LOOKED_FOR.values())}")
-    readers = {"manifest": _manifest, "timit": _timit, "sample": _sample}
+    readers = {"speech": _manifest, "timit": _timit, "timit-sample": _sample}
     found = list(readers[kind](folder))
     if not found:
         raise DataError(f"{folder} has {LOOKED_FOR[kind]}, but no utterances; the copy is incomplete")

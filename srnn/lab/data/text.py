@@ -10,11 +10,9 @@ from srnn.errors import DataError
 IGNORED = ("source.txt", "readme.txt", "license.txt", "licence.txt")  # files that describe a data set
 
 
-def locate(folder: Path) -> Path | None:
-    """Return the text file of a folder, or None if there is none. With several, the first by name."""
-    if not folder.is_dir():
-        return None
-    return next((path for path in sorted(folder.glob("*.txt")) if path.name.lower() not in IGNORED), None)
+def files(folder: Path) -> list[Path]:
+    """Return the text files of a folder, sorted by name. The first one is the data set."""
+    return [path for path in sorted(folder.glob("*.txt")) if path.name.lower() not in IGNORED]
 
 
 def read(path: Path) -> bytes:

@@ -46,19 +46,12 @@ def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: i
     found = {}
     for name, here in phases.items():
         here = here[:, 1:] & (size > 0)  # the step into t; a state of zeros has no relative change
-        found[name] = {"steps": int(here.sum()), **({} if not here.any() else _means(here, change, zeroed, states[:, 1:] > 0))}
-        found[name] |= _drift(phases[name], states)
+        parts = {"change": change, "zeroed": zeroed, "alive": (after > 0).double()} if here.any() else {}
+        means = {what: float(each[here].mean()) for what, each in parts.items()}
+        found[name] = {"steps": int(here.sum()), **means, **_drift(phases[name], states)}
     row, marks = _drawn(run.task.name, batch)
     about = {"steps": states.shape[1], "units": states.shape[2], "phases": found, "dropped": _dropped(states), "markers": marks}
     return about | _picture(states[row])
-
-
-def _means(here: Tensor, change: Tensor, zeroed: Tensor, alive: Tensor) -> dict[str, float]:
-    return {
-        "change": float(change[here].mean()),
-        "zeroed": float(zeroed[here].mean()),
-        "alive": float(alive[here].double().mean()),
-    }
 
 
 def _drift(here: Tensor, states: Tensor) -> dict[str, float]:

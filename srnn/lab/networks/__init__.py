@@ -9,7 +9,7 @@
 
 Each file starts with the paper, the equation, and where the released code differs.
 
-To add a network, write one file like mingru.py and add its class to NETWORKS. A file of your own needs no entry:
+To add a network, write one file like mingru.py and add its class to one of the groups below. A file of your own needs no entry:
 `srnn train copy --model FILE.py`.
 """
 
@@ -30,23 +30,8 @@ from srnn.lab.networks.urnn import URNNNetwork
 
 __all__ = ["NETWORKS", "Group", "Network"]
 
-NETWORKS: dict[str, type[Network]] = {
-    kind.name: kind
-    for kind in (
-        EURNNNetwork,
-        EXPRNNNetwork,
-        GRUNetwork,
-        IndRNNNetwork,
-        LRUNetwork,
-        LSTMNetwork,
-        MinGRUNetwork,
-        NNRNNNetwork,
-        NRUNetwork,
-        RGDNetwork,
-        RNNNetwork,
-        SCORNNNetwork,
-        SRNNNetwork,
-        SRNNStackNetwork,
-        URNNNetwork,
-    )
-}
+OURS, OF_TORCH = (SRNNNetwork, SRNNStackNetwork), (RNNNetwork, LSTMNetwork, GRUNetwork)
+UNITARY, ORTHOGONAL = (URNNNetwork, RGDNetwork, EURNNNetwork), (SCORNNNetwork, EXPRNNNetwork, NNRNNNetwork)
+OTHERS = (NRUNetwork, IndRNNNetwork, MinGRUNetwork, LRUNetwork)
+KINDS: tuple[type[Network], ...] = (*OURS, *OF_TORCH, *UNITARY, *ORTHOGONAL, *OTHERS)
+NETWORKS = {kind.name: kind for kind in sorted(KINDS, key=lambda kind: kind.name)}

@@ -55,9 +55,6 @@ class EURNN(ModReLU):
         self.theta, self.phi = uniform(total, bound=math.pi), uniform(total, bound=math.pi)
         self.omega = uniform(hidden_size, bound=math.pi)
 
-    def matrix(self) -> Tensor:
-        return self.turn(self.eye())
-
     def turn(self, h: Tensor) -> Tensor:
         phase = torch.polar(torch.ones_like(self.phi), self.phi)
         cos, sin, one = self.theta.cos(), self.theta.sin(), self.theta.new_ones(1)
@@ -109,8 +106,7 @@ class EURNNNetwork(Network):
             self.require(even, "capacity", f"even, from 2 to hidden_size ({self.hidden_size})")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
-        how = {"style": self.style, "capacity": self.capacity, "factored": self.factored}
-        return EURNN(input_size, self.hidden_size, batch_first=True, **how)  # type: ignore[arg-type]
+        return EURNN(input_size, **self.values("hidden_size", "style", "capacity", "factored"), batch_first=True)
 
     def variants(self) -> Mapping[str, Network]:
         full = {f"{self.hidden_size} layers": replace(self, style="tunable", capacity=self.hidden_size)}

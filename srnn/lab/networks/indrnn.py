@@ -10,6 +10,7 @@ done here.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -88,6 +89,7 @@ class IndRNNNetwork(Network):
     input_std: float = setting(0.0, "Deviation of the initial input weights, 0 for Kaiming's with slope 8.", least=0)
 
     name = "indrnn"
+    readout_weights = nn.init.kaiming_normal_
     recipes = {
         "paper": {"copy": {"remembers": False}, "speech": {"remembers": False}},
         "own": {
@@ -116,17 +118,9 @@ class IndRNNNetwork(Network):
     }
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
-        return IndRNN(
-            input_size,
-            self.hidden_size,
-            self.num_layers,
-            bound=self.growth ** (1 / steps),
-            remembers=self.remembers,
-            norm=self.layer_norm,
-            dropout=self.layer_dropout,
-            input_std=self.input_std,
-            batch_first=True,
-        )
+        same = self.values("hidden_size", "num_layers", "remembers", "input_std")
+        between: dict[str, Any] = {"norm": self.layer_norm, "dropout": self.layer_dropout}
+        return IndRNN(input_size, bound=self.growth ** (1 / steps), **same, **between, batch_first=True)
 
     def groups(self, layer: IndRNN) -> Iterable[Group]:
         biases = [parameter for name, parameter in layer.inputs.named_parameters() if name.endswith("bias")]
@@ -136,7 +130,3 @@ class IndRNNNetwork(Network):
     def after_update(self, layer: IndRNN, update: int) -> Iterable[nn.Parameter]:
         layer.confine()
         return []
-
-    def begin_readout(self, readout: nn.Linear, task: str) -> None:
-        nn.init.kaiming_normal_(readout.weight)
-        nn.init.zeros_(readout.bias)

@@ -11,6 +11,7 @@ the H-th roots of 1.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -105,17 +106,11 @@ class LRUNetwork(Network):
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         H = self.hidden_size
-        how: dict[str, Any] = {"radii": self.radii, "largest_angle": self.largest_angle}
+        how = self.values("radii", "largest_angle")
         if not self.blocks:
             return Bare([LRU(input_size, H, **how) for _ in range(self.num_layers)], batch_first=True)
-        return Stack(
-            input_size,
-            H,
-            self.num_layers,
-            layer=lambda: LRU(H, H, **how),
-            mix=lambda: _GatedMix(H, self.layer_dropout),
-            batch_first=True,
-        )
+        layer, mix = partial(LRU, H, H, **how), partial(_GatedMix, H, self.layer_dropout)
+        return Stack(input_size, H, self.num_layers, layer=layer, mix=mix, batch_first=True)
 
     def groups(self, layer: Any) -> Iterable[Group]:
         own = [parameter for part in layer.layers for parameter in (part.nu, part.theta, part.gamma, part.B)]

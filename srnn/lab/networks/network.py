@@ -45,6 +45,7 @@ class Network(Settings):
 
     is_stacked          True if num_layers may be more than 1
     takes_symbols       True if the layer has `alphabet=` and `last_output` can be called
+    readout_weights     initialises the weights of the read-out, whose biases are 0 then; None for torch's initialisation
     recipes             settings by recipe and then by task, "" for all tasks; see training/recipes.py
     authors_counts      by variant, the parameters that the code of the SRNN authors counts on adding with 128 units
     """
@@ -55,6 +56,7 @@ class Network(Settings):
     name: ClassVar[str]
     is_stacked: ClassVar[bool] = True
     takes_symbols: ClassVar[bool] = False
+    readout_weights: ClassVar[Callable[[Tensor], Any] | None] = None
     recipes: ClassVar[Mapping[str, Mapping[str, Mapping[str, Any]]]] = {}
     authors_counts: ClassVar[Mapping[str, int]] = {}
 
@@ -66,6 +68,10 @@ class Network(Settings):
     def embedding_size(self) -> int:
         """Width of the learned embedding of a symbol."""
         return self.hidden_size
+
+    def values(self, *names: str) -> dict[str, Any]:
+        """Returns these settings by name, for a layer whose arguments have the same names."""
+        return {name: getattr(self, name) for name in names}
 
     def output_size(self, input_size: int) -> int:
         """Returns the width of the layer's output."""
@@ -81,6 +87,9 @@ class Network(Settings):
 
     def begin_readout(self, readout: nn.Linear, task: str) -> None:
         """Initialises the last map of the read-out if this network does it differently from torch on this task."""
+        if (initialise := type(self).readout_weights) is not None:
+            initialise(readout.weight)
+            nn.init.zeros_(readout.bias)
 
     def groups(self, layer: Any) -> Iterable[Group]:
         """Returns the parameters of the layer that are trained in their own way."""

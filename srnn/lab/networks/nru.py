@@ -58,9 +58,8 @@ class NRU(Recurrent):
 
     def scan(self, x: Tensor, hx: tuple[Tensor, Tensor] | None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         N, C, k, H = len(x), self.input_size, self.heads, self.hidden_size
-        drive = (
-            x.transpose(0, 1) @ self.state.weight[:, :C].T + self.state.bias
-        )  # the contribution of the input, for all steps at once
+        # The contribution of the input, for all steps at once.
+        drive = x.transpose(0, 1) @ self.state.weight[:, :C].T + self.state.bias
         from_before, from_now = self.state.weight[:, C:].T, self.heads_map.weight.T
         h, m = (x.new_zeros(N, H), x.new_zeros(N, self.memory_size)) if hx is None else (hx[0][0], hx[1][0])
         states = []
@@ -98,6 +97,7 @@ class NRUNetwork(Network):
     head_scale: float = setting(1.0, "Factor of the initial weights of alpha and beta.")
 
     name = "nru"
+    readout_weights = nn.init.xavier_normal_
     is_stacked = False
     authors_counts = {"": 102_025}
     recipes = {
@@ -112,16 +112,4 @@ class NRUNetwork(Network):
         self.require(square, "memory_size", f"heads ({self.heads}) times the square of a whole number")
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
-        return NRU(
-            input_size,
-            self.hidden_size,
-            memory_size=self.memory_size,
-            heads=self.heads,
-            relu=self.relu,
-            head_scale=self.head_scale,
-            batch_first=True,
-        )
-
-    def begin_readout(self, readout: nn.Linear, task: str) -> None:
-        nn.init.xavier_normal_(readout.weight)
-        nn.init.zeros_(readout.bias)
+        return NRU(input_size, **self.values("hidden_size", "memory_size", "heads", "relu", "head_scale"), batch_first=True)

@@ -21,7 +21,7 @@ ANGLES = ("henaff", "cayley")
 
 
 class ModReLU(Recurrent):
-    """V [C, K], b [H], with learns_start also h0 [K]; K is H, or 2 H for a complex state. A subclass computes W."""
+    """V [C, K], b [H], with learns_start also h0 [K]; K is H, or 2 H for a complex state. A subclass has `matrix` or `turn`."""
 
     learns_start: ClassVar[bool] = False
 
@@ -34,8 +34,8 @@ class ModReLU(Recurrent):
         self.h0 = nn.Parameter(torch.empty(self.width)) if self.learns_start else None
 
     def matrix(self) -> Tensor:
-        """Returns W [H, H]."""
-        raise NotImplementedError
+        """Returns W [H, H], by default from `turn`."""
+        return self.turn(self.eye())
 
     def turn(self, h: Tensor) -> Tensor:
         """Returns h W for rows h [..., H], factor by factor."""

@@ -73,6 +73,7 @@ class RGDNetwork(Network):
     scaled: bool = setting(False, "Divide the gradient of W by its running root mean square.")
 
     name = "rgd"
+    readout_weights = nn.init.xavier_uniform_
     is_stacked = False
     recipes = {
         "own": {
@@ -101,7 +102,3 @@ class RGDNetwork(Network):
 
     def free_parameters(self, layer: nn.Module) -> int:
         return super().free_parameters(layer) - self.hidden_size**2  # the unitary group has n^2 dimensions
-
-    def begin_readout(self, readout: nn.Linear, task: str) -> None:
-        nn.init.xavier_uniform_(readout.weight)
-        nn.init.zeros_(readout.bias)

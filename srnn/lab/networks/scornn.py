@@ -43,6 +43,7 @@ class SCORNNNetwork(Network):
     orthogonal_optimizer: str | None = setting(None, "Optimizer of A if it is not the run's.", choices=OPTIMIZERS)
 
     name = "scornn"
+    readout_weights = nn.init.xavier_uniform_
     is_stacked = False
     recipes = {
         "own": {
@@ -64,7 +65,3 @@ class SCORNNNetwork(Network):
 
     def groups(self, layer: SCORNN) -> Iterable[Group]:
         return [Group([layer.A.above], rate=self.orthogonal_rate, optimizer=self.orthogonal_optimizer, weight_decay=0.0)]
-
-    def begin_readout(self, readout: nn.Linear, task: str) -> None:
-        nn.init.xavier_uniform_(readout.weight)
-        nn.init.zeros_(readout.bias)

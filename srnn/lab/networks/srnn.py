@@ -39,17 +39,8 @@ class SRNNNetwork(Network):
         return self.mlp[0] if self.mlp else self.hidden_size
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
-        rnn = SRNN(
-            input_size,
-            self.hidden_size,
-            self.num_layers,
-            mlp=self.mlp,
-            gate=self.gate,
-            gate_init=self.gate_init if self.gate else None,
-            activation=self.activation,
-            permutation=self.permutation,
-            batch_first=True,
-        )
+        same = self.values("hidden_size", "num_layers", "mlp", "gate", "activation", "permutation")
+        rnn = SRNN(input_size, **same, gate_init=self.gate_init if self.gate else None, batch_first=True)
         with torch.no_grad():
             for b in rnn.b:
                 for parameter in b.linear.parameters():

@@ -30,18 +30,8 @@ class SRNNStackNetwork(Network):
     takes_symbols = True
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
-        return SRNNStack(
-            input_size,
-            self.hidden_size,
-            self.num_layers,
-            batch_first=True,
-            dropout=self.block_dropout,
-            width=self.width or None,
-            mlp=(),
-            gate_init=self.gate_init,
-            activation=self.activation,
-            permutation=self.permutation,
-        )
+        same = self.values("hidden_size", "num_layers", "gate_init", "activation", "permutation")
+        return SRNNStack(input_size, **same, dropout=self.block_dropout, width=self.width or None, mlp=(), batch_first=True)
 
     def last_output(self, layer: Any, x: Tensor, alphabet: Tensor | None, lengths: Tensor | None) -> Tensor:
         return layer.final_output(x, alphabet=alphabet, lengths=lengths)

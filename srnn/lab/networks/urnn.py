@@ -34,9 +34,6 @@ class URNN(ModReLU):
         self.v = uniform(2, 2, hidden_size, bound=1.0)
         self.register_buffer("permutation", torch.randperm(hidden_size))
 
-    def matrix(self) -> Tensor:
-        return self.turn(self.eye())
-
     def turn(self, h: Tensor) -> Tensor:
         D = torch.polar(torch.ones_like(self.theta), self.theta)
         v = torch.complex(self.v[:, 0], self.v[:, 1])
@@ -55,6 +52,7 @@ class URNNNetwork(Network):
     factored: bool = setting(False, "Apply the factors at every step instead of building W once.")
 
     name = "urnn"
+    readout_weights = nn.init.xavier_uniform_
     is_stacked = False
     authors_counts = {"": 2_305}
     # The SRNN authors use the embedding of a symbol as the complex input itself, which equals V on one-hot symbols.
@@ -76,7 +74,3 @@ class URNNNetwork(Network):
 
     def layer(self, input_size: int, steps: int) -> nn.Module:
         return URNN(input_size, self.hidden_size, batch_first=True, factored=self.factored)
-
-    def begin_readout(self, readout: nn.Linear, task: str) -> None:
-        nn.init.xavier_uniform_(readout.weight)
-        nn.init.zeros_(readout.bias)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from srnn.errors import one_of
 from srnn.lab.networks import NETWORKS
-from srnn.lab.training.recipes import SHOWN, make_run
+from srnn.lab.training.recipes import make_run, stored_recipe
 from srnn.lab.training.run import Run
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ BASELINES = ("rnn", "lstm", "gru", "urnn", "nru", "nnrnn")  # which the paper ra
 # The networks that the paper did not run. srnnstack is a form of srnn and is not compared with it.
 OTHERS = tuple(sorted(set(NETWORKS) - {*BASELINES, "srnn", "srnnstack"}))
 TASKS = {"copy": "copying memory", "adding": "adding", "pmnist": "pMNIST", "bigpmnist": "big pMNIST", "speech": "speech"}
-STORED = {shown: stored for stored, shown in SHOWN.items()}  # recipes as `Run` has them
 TOY: dict[str, Any] = {"steps": 3, "hidden_size": 16, "batch_size": 10, "eval_every": 1000}
 # The lengths of the authors' code, since the paper gives none: 999 epochs of 50 updates for copy, of 100 for adding.
 FULL: dict[str, dict[str, Any]] = {"copy": {"steps": 49_950}, "adding": {"steps": 99_900, "stop_below": None}}
@@ -149,11 +148,11 @@ class Exhibit:
     """A table or figure of the paper.
 
     Attributes:
-        title: What it shows.
-        where: Where the paper has it.
         metric: What is compared, with its unit.
         axis: What the places of a line are.
-        id: Name of its file in `exhibits/`, which sets this field and the next four.
+        id: Name of its file in `exhibits/`, which sets this field and the next six.
+        title: What it shows.
+        where: Where the paper has it.
         points: The runs, by plan.
         measurements: The measurements, by plan.
         tabulate: The tables, from the exhibit and evidence.
@@ -165,11 +164,11 @@ class Exhibit:
         departures: Where we differ from the paper or from its authors' code, in sentences.
     """
 
-    title: str
-    where: str
     metric: str
     axis: str
     id: str = ""
+    title: str = ""
+    where: str = ""
     points: Callable[["Plan"], Iterator[Point]] = _nothing
     measurements: Callable[["Plan"], Iterator[Measurement]] = _nothing
     tabulate: Callable[["Exhibit", "Evidence"], Iterable["Table"]] = _nothing
@@ -233,7 +232,7 @@ class Plan:
             minutes: CPU time of a baseline in the profile cpu.
             **settings: Settings of the run, the task or the network, as for `make_run`.
         """
-        network, recipe = line.network, STORED[line.recipe]
+        network, recipe = line.network, stored_recipe(line.recipe)
         if self.profile == "quick":
             toy = TOY | ({"mlp": (8,)} if network == "srnn" else {}) | ({"samples": 20} if task == "randomlabels" else {})
             return Point(line, x, make_run(task, network, recipe, **(settings | toy | {"epochs": None})))

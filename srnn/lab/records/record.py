@@ -223,13 +223,9 @@ class Records:
         """Runs and measurements by id."""
         return {each.id: each for each in self.found if isinstance(each, Record | Measured)}
 
-    def print_faults(self, console: Console) -> None:
-        for fault in self.faults:
-            say(console, fault)
 
-
-def read(folder: Path) -> Records:
-    """Read the records in the files NAME.jsonl of a folder. Kinds that are not in `KINDS` are skipped."""
+def read(folder: Path, console: Console | None = None) -> Records:
+    """Read the records in the files NAME.jsonl of a folder, and print what cannot be used. Kinds not in `KINDS` are skipped."""
     found, faults = [], []
     for path in sorted(folder.glob("*.jsonl")):
         lines, bad = store.read_lines(path)
@@ -241,6 +237,9 @@ def read(folder: Path) -> Records:
                 found.append(kind.from_json(plain))
             except RecordError as error:
                 faults.append(f"{path}: {error}; it is left out")
+    if console is not None:
+        for fault in faults:
+            say(console, fault)
     return Records(found, faults)
 
 

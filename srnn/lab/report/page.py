@@ -88,9 +88,7 @@ def read(results: Path, console: Console) -> Records:
     """Returns the records of a folder, and prints a message for each line that holds no complete record."""
     if not any(results.glob("*.jsonl")):
         raise RecordError(f"there are no records in {results}; make some with: srnn reproduce copy (or name another --results)")
-    found = records.read(results)
-    found.print_faults(console)
-    return found
+    return records.read(results, console)
 
 
 def _section(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
@@ -216,25 +214,18 @@ def _picture(figure: Figure) -> dict[str, Any]:
 
 def about(found: Records) -> str:
     """Returns a paragraph about the records: how many, what they hold, and how busy the machine was."""
-    runs = found.of(Record)
+    runs, shared = found.of(Record), []
+    for name, is_ours in (("SRNN", True), ("baselines", False)):
+        those = [record for record in runs if (record.network == "srnn") is is_ours]
+        count = sum(record.seconds > 1.3 * record.cpu_seconds for record in those)
+        shared.append(f"{count} of {len(those)} runs of {name}")
     hours = sum(record.cpu_seconds for record in runs) / 3600
     return (
         f"{len(runs)} runs ({hours:.1f} CPU hours) and {len(found.of(Measured))} measurements. A record holds all settings, "
         "the seed, the commit, versions, the machine and the curve. The same settings on the same machine with the same "
-        f"commit give bit-identical results, except that a time limit may end a run earlier or later. {_shared(runs)}"
-    )
-
-
-def _shared(runs: Sequence[Record]) -> str:
-    """Returns how many runs shared their core with other work, which can make CPU seconds slower."""
-    parts = []
-    for name, is_ours in (("SRNN", True), ("baselines", False)):
-        found = [record for record in runs if (record.network == "srnn") is is_ours]
-        shared = sum(record.seconds > 1.3 * record.cpu_seconds for record in found)
-        parts.append(f"{shared} of {len(found)} runs of {name}")
-    return (
-        f"Wall-clock time is more than 1.3 times the CPU time in {' and '.join(parts)}: these runs shared their core "
-        "with other work. Only CPU seconds are compared, but on a busy machine they can be slower."
+        "commit give bit-identical results, except that a time limit may end a run earlier or later. Wall-clock time is more "
+        f"than 1.3 times the CPU time in {' and '.join(shared)}: these runs shared their core with other work. Only CPU "
+        "seconds are compared, but on a busy machine they can be slower."
     )
 
 

@@ -32,9 +32,7 @@ ABOUT = (
 
 def read(folder: Path) -> list[Record]:
     """Return the records of all runs in a folder. Lines that cannot be used are reported on standard error."""
-    found = records.read(folder)
-    found.print_faults(Console(stderr=True))
-    if not (runs := found.of(Record)):
+    if not (runs := records.read(folder, Console(stderr=True)).of(Record)):
         raise RecordError(f"there are no records in {folder}; srnn train --results {folder} writes some")
     return runs
 

@@ -44,18 +44,16 @@ def chosen(names: Iterable[str]) -> list[Exhibit]:
     return [EXHIBITS[name] for name in dict.fromkeys((*ORDER, *EXHIBITS) if "all" in wanted else wanted)]
 
 
-def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Run]:
+def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Collection[str] = ()) -> dict[str, Run]:
     """Return the runs of exhibits by id; with `only`, those of these networks."""
-    names = set(only)
     found = {point.run.id: point.run for exhibit in exhibits for point in exhibit.points(plan)}
-    return {key: run for key, run in found.items() if not names or run.network.name in names}
+    return {key: run for key, run in found.items() if not only or run.network.name in only}
 
 
-def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Iterable[str] = ()) -> dict[str, Measurement]:
+def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Collection[str] = ()) -> dict[str, Measurement]:
     """Return the measurements of exhibits by id; with `only`, those of a run of these networks."""
-    names = set(only)
     found = {each.id: each for exhibit in exhibits for each in exhibit.measurements(plan)}
-    return {key: each for key, each in found.items() if not names or (each.run and each.run.network.name in names)}
+    return {key: each for key, each in found.items() if not only or (each.run and each.run.network.name in only)}
 
 
 def show(plan: Plan, console: Console) -> None:
@@ -81,7 +79,7 @@ def reproduce(
     *,
     jobs: int = 2,
     ray: str | None = None,
-    only: Iterable[str] = (),
+    only: Collection[str] = (),
     estimate_only: bool = False,
 ) -> list[str]:
     """Run what is not recorded, one exhibit after the other. Return a line about each part that failed."""
@@ -115,14 +113,12 @@ def _reproduce(
     console: Console,
     jobs: int,
     ray: str | None,
-    only: Iterable[str],
+    only: Collection[str],
     estimate_only: bool,
     absent: Collection[str],  # data sets
 ) -> list[str]:
     runs, into = places(plan)
-    recorded = records.read(into)
-    recorded.print_faults(console)
-    done = recorded.done
+    done = records.read(into, console).done
     wanted = {key: run for key, run in runs_of([exhibit], plan, only).items() if run.task.data_set not in absent}
     measurements = measurements_of([exhibit], plan, only)
     measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}

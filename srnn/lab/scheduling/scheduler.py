@@ -132,13 +132,9 @@ class Scheduler:
         Raises:
             Interrupted: A signal stopped the runs. They can be resumed.
         """
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[count]}"),
-            TimeElapsedColumn(),
-        )
-        with asked_to_stop() as asked, Progress(*columns, console=self.console, transient=True) as self.bar:
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), TextColumn("{task.fields[count]}"))
+        bar = Progress(*columns, TimeElapsedColumn(), console=self.console, transient=True)
+        with asked_to_stop() as asked, bar as self.bar:
             self.whole = self.bar.add_task("all", total=sum(self.seconds.values()), count="")
             self.tasks: dict[str, Any] = {}
             try:

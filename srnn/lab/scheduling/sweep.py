@@ -54,9 +54,7 @@ def sweep(
     runs: Mapping[str, Run], console: Console, *, jobs: int = 2, ray: str | None = None, into: Path = RUNS / "records"
 ) -> list[str]:
     """Train the runs that are not recorded, then print a table of all. Return a line about each run that failed."""
-    recorded = records.read(into)
-    recorded.print_faults(console)
-    done = recorded.done
+    done = records.read(into, console).done
     left = {key: run for key, run in runs.items() if key not in done}
     console.print(f"{len(runs)} runs, {len(runs) - len(left)} of them recorded in {into}", highlight=False, soft_wrap=True)
     failed = scheduler.Scheduler(left, dict.fromkeys(left, 1.0), RUNS, into, console, engine(jobs, ray)).work() if left else []

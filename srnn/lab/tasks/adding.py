@@ -32,10 +32,6 @@ class Adding(Task):
     chance = 1 / 6
     recipes = {"paper": {"": PAPER}, "ours": {"srnn": PAPER | {"mlp": (32, 32), "optimizer": "adam", "lr": 3e-3}}}
 
-    @property
-    def usual_steps(self) -> int:
-        return self.length
-
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
         T, half, draws, row = self.length, self.length // 2, generator(seed, update), torch.arange(batch_size)
         input = torch.zeros(batch_size, T, 2)

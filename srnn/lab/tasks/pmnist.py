@@ -10,7 +10,7 @@ report.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy
@@ -78,7 +78,7 @@ class Digits(Classification):
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
         images, labels = self._splits["train"]
         epoch, position = divmod(update, self.updates_per_epoch(batch_size))
-        rows = self._order(epoch, seed)[position * batch_size : (position + 1) * batch_size]
+        rows = _order(len(images), epoch, seed)[position * batch_size : (position + 1) * batch_size]
         return Batch(images[rows], labels[rows])
 
     def batches(self, split: str, batch_size: int) -> Iterator[Batch]:
@@ -86,18 +86,12 @@ class Digits(Classification):
         for start in range(0, len(images), batch_size):
             yield Batch(images[start : start + batch_size], labels[start : start + batch_size])
 
-    def _order(self, epoch: int, seed: int) -> Tensor:
-        if self._last_order.get("of") != (epoch, seed):
-            rows = torch.randperm(len(self._splits["train"][0]), generator=generator(seed, epoch))
-            self._last_order.update(of=(epoch, seed), rows=rows)
-        return self._last_order["rows"]
 
-    @cached_property
-    def _last_order(self) -> dict:
-        return {}
+@lru_cache(maxsize=1)  # every update of an epoch asks for it
+def _order(count: int, epoch: int, seed: int) -> Tensor:
+    return torch.randperm(count, generator=generator(seed, epoch))
 
 
-@dataclass(frozen=True)
 class PMNIST(Digits):
     """The digits as they are."""
 

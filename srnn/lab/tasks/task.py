@@ -76,8 +76,8 @@ class Task(Settings):
 
     @property
     def usual_steps(self) -> int:
-        """Typical number of steps of a sequence; some networks choose their bounds by it."""
-        return 1000
+        """Typical number of steps of a sequence, by default the setting `length`; some networks choose their bounds by it."""
+        return getattr(self, "length", 1000)
 
     @property
     def splits(self) -> tuple[str, ...]:

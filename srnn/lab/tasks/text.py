@@ -56,10 +56,6 @@ class Text(Task):
     def data_digest(self) -> str:
         return hashlib.sha256(text.read(self._path)).hexdigest()
 
-    @property
-    def usual_steps(self) -> int:
-        return self.length
-
     @cached_property
     def symbols(self) -> int:  # type: ignore[override]
         return len(self._text[0])
@@ -74,8 +70,7 @@ class Text(Task):
         train, test = self._part("train"), self._part("test")
         numpy.add.at(pairs, (train[:-1], train[1:]), 1)
         logs = numpy.log2(pairs / pairs.sum(1, keepdims=True))
-        rows = [slice(start, stop) for start, stop in self._windows("test")]
-        return float(-numpy.concatenate([logs[test[row][:-1], test[row][1:]] for row in rows]).mean())
+        return float(-logs[test[:-1], test[1:]].mean())
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
         train = torch.from_numpy(self._part("train"))
@@ -84,12 +79,11 @@ class Text(Task):
         return Batch(window[:, :-1], window[:, 1:])
 
     def batches(self, split: str, batch_size: int) -> Iterator[Batch]:
-        part, windows = torch.from_numpy(self._part(split)), self._windows(split)
-        full = [(start, stop) for start, stop in windows if stop - start == self.length + 1]
-        groups = [full[k : k + batch_size] for k in range(0, len(full), batch_size)]
-        for group in [*groups, windows[len(full) :]]:
-            if group:
-                window = torch.stack([part[start:stop] for start, stop in group])
+        """Yields windows that overlap by one, so that each character but the first is predicted once. The last can be short."""
+        part = torch.from_numpy(self._part(split))
+        full = part.unfold(0, self.length + 1, self.length)
+        for window in (*full.split(batch_size), part[None, len(full) * self.length :]):
+            if window.shape[1] > 1:
                 yield Batch(window[:, :-1], window[:, 1:])
 
     def loss(self, output: Tensor, batch: Batch) -> Tensor:
@@ -101,11 +95,7 @@ class Text(Task):
 
     @property
     def _path(self) -> Path:
-        if self.file:
-            return Path(self.file)
-        found = text.locate(data.find("text"))
-        assert found is not None  # data.find has seen it
-        return found
+        return Path(self.file) if self.file else text.files(data.find("text"))[0]
 
     @cached_property
     def _text(self) -> tuple[str, numpy.ndarray]:
@@ -118,8 +108,3 @@ class Text(Task):
         ids = self._text[1]
         start, stop = (int(share * len(ids)) for share in SHARES[split])
         return ids[start:stop]
-
-    def _windows(self, split: str) -> list[tuple[int, int]]:
-        """Returns windows of length + 1 characters that overlap by one: each character but the first is predicted once."""
-        total = len(self._part(split))
-        return [(start, min(start + self.length + 1, total)) for start in range(0, total - 1, self.length)]

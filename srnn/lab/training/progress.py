@@ -44,11 +44,15 @@ def plain(value: Any) -> str:
     return ",".join(map(str, value)) or "none" if isinstance(value, list | tuple) else str(value)
 
 
-class Heading(Watcher):
-    """Prints what is trained and where, once it is certain that training can start; or that the run is already finished."""
+class Printer(Watcher):
+    """Base of the watchers that print."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
+
+
+class Heading(Printer):
+    """Prints what is trained and where, once it is certain that training can start; or that the run is already finished."""
 
     def begin(self, training: Training) -> None:
         processes = f", {training.team.size} processes" if training.team.size > 1 else ""
@@ -73,23 +77,25 @@ def extension(run: Run, folder: Path, record: Record) -> str:
     return f"to extend it: srnn train --resume {folder} {option} N, with N above {getattr(run, record.ended_by)}"
 
 
-class Status:
-    """What both displays show of a run."""
+class Display(Printer):
+    """Base of the displays of progress, with what both show of a run."""
 
-    def __init__(self, training: Training) -> None:
-        self.started, self.first = time.monotonic(), training.position.step
+    def begin(self, training: Training) -> None:
+        self.started = self.last = time.monotonic()
+        self.first = training.position.step
 
     def speed(self, training: Training) -> float:
         """Return the updates per second since this process started."""
         return (training.position.step - self.first) / max(1e-9, time.monotonic() - self.started)
 
-    def left(self, training: Training) -> float | None:
-        """Return the seconds to the nearest limit, or None if that is not known."""
+    def left(self, training: Training) -> str:
+        """Return the time to the nearest limit, such as "3 min left", or an empty text if it is not known."""
         run, position, speed = training.run, training.position, self.speed(training)
         ends = [(training.last_step - position.step) / speed] if training.last_step and speed else []
         ends += [60 * run.minutes - position.seconds] if run.minutes is not None else []
         ends += [60 * run.cpu_minutes - position.cpu_seconds] if run.cpu_minutes is not None else []
-        return max(0.0, min(ends)) if ends else None
+        seconds = max(0.0, min(ends, default=0.0))
+        return "" if not ends else f"{seconds / 60:.0f} min left" if seconds >= 90 else f"{seconds:.0f} s left"
 
     def line(self, training: Training) -> str:
         """Return the loss, the last evaluation, the chance level and the epoch."""
@@ -134,35 +140,27 @@ class Board(Watcher):
             self.writer.close()
 
 
-class Lines(Watcher):
+class Lines(Display):
     """Prints a plain line every few seconds, for a file or a pipe."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def begin(self, training: Training) -> None:
-        self.status, self.last = Status(training), time.monotonic()
-
     def update(self, training: Training) -> None:
-        if time.monotonic() - self.last < EVERY:
-            return
-        self.last, step, total = time.monotonic(), training.position.step, training.last_step
-        speed, seconds = self.status.speed(training), self.status.left(training)
-        left = f"  {_duration(seconds)} left" if seconds is not None else ""
-        text = f"update {step}/{total or '?'}  {self.status.line(training)}  {speed:.1f} updates/s{left}"
-        say(self.console, text)
+        if time.monotonic() - self.last >= EVERY:
+            self.last, count = time.monotonic(), f"update {training.position.step}/{training.last_step or '?'}"
+            parts = (count, self.line(training), f"{self.speed(training):.1f} updates/s", self.left(training))
+            say(self.console, "  ".join(filter(None, parts)))
 
 
-class Bar(Watcher):
+class Bar(Display):
     """Shows a progress bar, for a terminal."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__(console)
         columns = (BarColumn(bar_width=20), TextColumn("{task.fields[count]}"), TextColumn("{task.fields[status]}"))
         self.bar = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console)
 
     def begin(self, training: Training) -> None:
-        self.status, step = Status(training), training.position.step
-        self.task = self.bar.add_task("", total=training.last_step, completed=step, count="", status="", left="")
+        super().begin(training)
+        self.task = self.bar.add_task("", total=training.last_step, completed=self.first, count="", status="", left="")
         self.bar.start()
 
     def update(self, training: Training) -> None:
@@ -170,24 +168,20 @@ class Bar(Watcher):
         done: dict[str, Any] = {"completed": step}
         if total is None and minutes is not None:  # the clock ends the run
             done = {"total": 60 * minutes, "completed": training.position.seconds}
-        count, seconds = f"{step}/{total or '?'} at {self.status.speed(training):.0f}/s", self.status.left(training)
-        left = f"{_duration(seconds)} left" if seconds is not None else ""
-        self.bar.update(self.task, count=count, status=self.status.line(training), left=left, **done)
+        count = f"{step}/{total or '?'} at {self.speed(training):.0f}/s"
+        self.bar.update(self.task, count=count, status=self.line(training), left=self.left(training), **done)
 
     def end(self) -> None:
         self.bar.stop()
 
 
-class Examiner(Watcher):
+class Examiner(Printer):
     """Prints a diagnosis of the network's SRNN layers, once, if the run is at chance level after a tenth of its updates.
 
     If data never repeat and the loss is the score, the mean loss of the later half of these updates is judged. If the score is
     an accuracy, the next evaluation is judged. Other tasks are skipped: their baselines are not chance, and may be hard to
     beat. Runs that the clock ends are skipped too, because their number of updates is not known.
     """
-
-    def __init__(self, console: Console) -> None:
-        self.console = console
 
     def begin(self, training: Training) -> None:
         self.due = None if training.place.diagnosis.exists() else _judged_after(training)
@@ -241,7 +235,3 @@ def watchers(console: Console, *, quiet: bool, tensorboard: Path | None) -> list
     """Return the displays of progress that the user asked for."""
     shown: list[Watcher] = [] if quiet else [Bar(console) if console.is_terminal else Lines(console), Examiner(console)]
     return [*shown, *([Board(tensorboard)] if tensorboard else [])]
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -24,8 +24,7 @@ from srnn.lab.settings import Rule, rules
 from srnn.lab.tasks import TASKS, Task
 from srnn.lab.training.run import Run
 
-RECIPES = ("paper", "own", "ours")  # as records and ids have them
-SHOWN = {"paper": "paper", "own": "original", "ours": "tuned"}  # as people read and type them
+SHOWN = {"paper": "paper", "own": "original", "ours": "tuned"}  # by the name in records and ids: as people read and type it
 
 Kind = TypeVar("Kind", bound=Task | Network)
 
@@ -56,7 +55,7 @@ def network_kind(name: str) -> type[Network]:
 
 def stored_recipe(name: str) -> str:
     """Returns the name that records have for a recipe. The stored names "own" and "ours" are accepted too."""
-    names = {shown: stored for stored, shown in SHOWN.items()} | {stored: stored for stored in RECIPES}
+    names = {shown: stored for stored, shown in SHOWN.items()} | {stored: stored for stored in SHOWN}
     if name not in names:
         raise one_of("recipe", name, SHOWN.values())
     return names[name]

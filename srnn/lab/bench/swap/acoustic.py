@@ -8,7 +8,6 @@ symbols. Writing nothing costs 100.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +21,6 @@ from srnn.lab.tasks.task import generator
 SYMBOLS, BINS, SHORTEST, LONGEST, NOISE = 12, 16, 3, 8, 1.5  # symbols are 1 to SYMBOLS; 0 is the blank of CTC
 
 
-@dataclass(frozen=True)
 class Acoustic(Program):
     name = "acoustic"
     scores = {"symbol error rate, %": False}

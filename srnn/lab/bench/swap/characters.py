@@ -10,7 +10,6 @@ character costs log2 V bits, where V is the number of different characters.
 
 import hashlib
 import math
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -27,7 +26,6 @@ from srnn.lab.tasks.task import generator
 BOUNDS = {"train": (0.0, 0.9), "val": (0.9, 0.95), "test": (0.95, 1.0)}
 
 
-@dataclass(frozen=True)
 class Characters(Program):
     name = "characters"
     scores = {"bits per character": False}
@@ -59,8 +57,7 @@ class Characters(Program):
 def source() -> tuple[str, Tensor]:
     """Returns what the text is, with a digest of it, and its characters as indices."""
     if data.is_here("text"):
-        path = text.locate(data.find("text"))
-        assert path is not None  # the data set is known by it
+        path = text.files(data.find("text"))[0]
         title, ids = path.name, torch.from_numpy(text.load(path)[1])
     else:
         title, ids = "a generated text", generated()

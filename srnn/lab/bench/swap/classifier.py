@@ -7,7 +7,6 @@ In a language each letter has its own favourite successor, which follows it with
 All letters are equally frequent in all languages, so a single letter says nothing: chance level is 10 %.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,7 +29,6 @@ class LastLetter(Model):
         return self.readout(output[torch.arange(len(words)), lengths - 1])
 
 
-@dataclass(frozen=True)
 class Classifier(Program):
     name = "classifier"
     scores = {"accuracy, %": True}

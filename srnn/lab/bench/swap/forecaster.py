@@ -9,7 +9,6 @@ steps, where the series can be known.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,7 +28,6 @@ class Continued(Model):
         return self.readout(output)[..., 0], state
 
 
-@dataclass(frozen=True)
 class Forecaster(Program):
     name = "forecaster"
     scores = {"error running free": False, "error one step ahead": False}

@@ -9,7 +9,6 @@ from whole episodes by policy gradient with a learned baseline (advantage actor-
 end in the right arm, in percent, when the likeliest action is taken. Without memory it is 50.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -82,7 +81,6 @@ def returns(rewards: Tensor, on: Tensor) -> Tensor:
     return torch.stack(found[::-1], dim=1)
 
 
-@dataclass(frozen=True)
 class Policy(Program):
     name = "policy"
     scores = {"episodes won, %": True}

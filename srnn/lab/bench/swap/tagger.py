@@ -8,7 +8,6 @@ b_3 is any of 10 words, which a network must learn. All other words have tag 0. 
 memory one of 16 tags is right by chance.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,7 +22,6 @@ SIZES = torch.tensor([CUES * WORDS_OF_A_CUE, CUES * WORDS_OF_A_CUE, NAMES, WORDS
 SHARES = torch.tensor([0.06, 0.06, 0.2, 0.68])  # of the same in a sentence
 
 
-@dataclass(frozen=True)
 class Tagger(Program):
     name = "tagger"
     scores = {"accuracy of names, %": True}

@@ -5,6 +5,7 @@ Each operator exists twice: in the namespace `srnn_lab`, where the compiled libr
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,6 +53,14 @@ def define(schema: str, function: Callable[..., Any], fake: Callable[..., Any]) 
         torch.library.register_fake(name, fake)
 
 
-def refuse(*anything: Any) -> Any:
+def derive(name: str, backward: Callable[..., Any], setup: Callable[..., None]) -> None:
+    """Registers the derivative of an operator: `backward` gets the operator NAME_backward, the context and the gradients."""
+    for namespace in NAMESPACES:
+        operator = getattr(getattr(torch.ops, namespace), f"{name}_backward")
+        torch.library.register_autograd(f"{namespace}::{name}", partial(backward, operator), setup_context=setup)
+        torch.library.register_autograd(f"{namespace}::{name}_backward", _refuse)
+
+
+def _refuse(*anything: Any) -> Any:
     """The derivative of a derivative, which these operators do not have."""
     raise DerivativeError("this network has no second derivatives; leave out create_graph=True")

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srnn.lab.networks.scans import NAMESPACES, define, operators, refuse
+from srnn.lab.networks.scans import define, derive, operators
 
 
 def linear_scan(b: Tensor, a: Tensor, h0: Tensor, kind: str = "identity") -> Tensor:
@@ -104,21 +104,15 @@ define(
 )
 
 
-def _register(namespace: str) -> None:
-    ops = getattr(torch.ops, namespace)
-
-    def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, a, h0, ctx.kind = inputs
-        ctx.save_for_backward(output, a, h0)
-
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        states, a, h0 = ctx.saved_tensors
-        db, da, dh0 = ops.linear_scan_backward(grad, states, a, h0, ctx.kind)
-        return db, da if a.dim() == 3 else da.sum(dim=0), dh0, None
-
-    torch.library.register_autograd(f"{namespace}::linear_scan", backward, setup_context=setup)
-    torch.library.register_autograd(f"{namespace}::linear_scan_backward", refuse)
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, a, h0, ctx.kind = inputs
+    ctx.save_for_backward(output, a, h0)
 
 
-for _namespace in NAMESPACES:
-    _register(_namespace)
+def _derivative(operator: Any, ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    states, a, h0 = ctx.saved_tensors
+    db, da, dh0 = operator(grad, states, a, h0, ctx.kind)
+    return db, da if a.dim() == 3 else da.sum(dim=0), dh0, None
+
+
+derive("linear_scan", _derivative, _keep)

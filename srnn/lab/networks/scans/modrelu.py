@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from srnn.lab.networks.scans import NAMESPACES, define, operators, refuse
+from srnn.lab.networks.scans import define, derive, operators
 
 EPSILON = 1e-5  # as in csrc/modrelu_scan.cpp
 
@@ -75,29 +75,23 @@ define(
 )
 
 
-def _register(namespace: str) -> None:
-    ops = getattr(torch.ops, namespace)
-
-    def setup(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
-        _, W, b, h0 = inputs
-        ctx.mark_non_differentiable(output[1])
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*output, W, b, h0)
-
-    def backward(ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
-        if grad is None:
-            return (None,) * 4
-        states, z, W, b, h0 = ctx.saved_tensors
-        dz, db = ops.modrelu_scan_backward(grad, z if len(b) != states.shape[-1] else states, W, b)
-        if not len(dz):
-            return dz, torch.zeros_like(W), db, torch.zeros_like(h0)
-        dW = h0.T @ dz[0]
-        dW += states[:-1].flatten(0, 1).T @ dz[1:].flatten(0, 1)  # of all steps at once
-        return dz, dW, db, dz[0] @ W.T
-
-    torch.library.register_autograd(f"{namespace}::modrelu_scan", backward, setup_context=setup)
-    torch.library.register_autograd(f"{namespace}::modrelu_scan_backward", refuse)
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+    _, W, b, h0 = inputs
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*output, W, b, h0)
 
 
-for _namespace in NAMESPACES:
-    _register(_namespace)
+def _derivative(operator: Any, ctx: Any, grad: Tensor | None, _: Any) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * 4
+    states, z, W, b, h0 = ctx.saved_tensors
+    dz, db = operator(grad, z if len(b) != states.shape[-1] else states, W, b)
+    if not len(dz):
+        return dz, torch.zeros_like(W), db, torch.zeros_like(h0)
+    dW = h0.T @ dz[0]
+    dW += states[:-1].flatten(0, 1).T @ dz[1:].flatten(0, 1)  # of all steps at once
+    return dz, dW, db, dz[0] @ W.T
+
+
+derive("modrelu_scan", _derivative, _keep)

@@ -2,7 +2,8 @@
 
 A file has everything about its exhibit. To add an exhibit, write a file and name it here.
 
-    EXHIBIT                                title, numbers in print, where we differ from the paper
+    docstring                              first line: where the paper has it, and the title
+    EXHIBIT                                metric, axis, numbers in print, where we differ from the paper
     points(plan), measurements(plan)       what is run, what is measured
     tables(exhibit, evidence)              the tables; without it, the table that most exhibits share
     figures(exhibit, evidence)             the figures
@@ -22,10 +23,11 @@ FUNCTIONS = {"points": "points", "measurements": "measurements", "tabulate": "ta
 
 
 def _load(name: str) -> Exhibit:
-    """Returns the EXHIBIT of a file with the functions of the file."""
+    """Returns the EXHIBIT of a file with its title and the functions of the file."""
     module = import_module(f"{__name__}.{name}")
+    where, _, title = str(module.__doc__).partition("\n")[0].removesuffix(".").partition(": ")
     found = {field: getattr(module, function) for field, function in FUNCTIONS.items() if hasattr(module, function)}
-    return replace(module.EXHIBIT, id=name, **({"tabulate": exhibit_table} | found))
+    return replace(module.EXHIBIT, id=name, where=where, title=title, **({"tabulate": exhibit_table} | found))
 
 
 EXHIBITS.update({name: _load(name) for name in NAMES})

@@ -1,4 +1,4 @@
-"""Figure 3: adding at growing lengths."""
+"""Figure 3: Adding at growing lengths."""
 
 from collections.abc import Iterator
 
@@ -45,8 +45,6 @@ def quick_at_adding(evidence: Evidence) -> Judgement:
 
 
 EXHIBIT = Exhibit(
-    "Adding at growing lengths",
-    "Figure 3",
     "mean squared error",
     "steps T",
     reported="NRU, GRU and SRNN solve it soon, NRU first; LSTM takes long; nnRNN learns it below 200 steps only.",

@@ -1,4 +1,4 @@
-"""Figure 2: copying memory at growing delays."""
+"""Figure 2: Copying memory at growing delays."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -227,8 +227,6 @@ def seeded(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "Copying memory at growing delays",
-    "Figure 2",
     "cross-entropy, nats per step",
     "delay T",
     reported="SRNN solves every delay; GRU and LSTM learn slowly and in part; uRNN is unstable above 1000; nnRNN solves delays "

@@ -1,4 +1,7 @@
-"""Section 3: gradients on their way back through time, and how long units live."""
+"""Section 3: Gradients on their way back through time.
+
+And how long units live, the bound of section 3, and what drives the units.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -275,8 +278,6 @@ def driven(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "Gradients on their way back through time",
-    "section 3",
     "norm of dL/dh_t",
     "step t",
     reported="An analysis: a gradient on its way back is moved or switched off, never scaled, and a unit lives for a number of "

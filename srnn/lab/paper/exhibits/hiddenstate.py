@@ -1,4 +1,4 @@
-"""Figures 5 and 6: the hidden state over time."""
+"""Figures 5 and 6: The hidden state over time."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -126,8 +126,6 @@ def drops_what_is_irrelevant(evidence: Evidence) -> Judgement:
 
 
 EXHIBIT = Exhibit(
-    "The hidden state over time",
-    "Figures 5 and 6",
     "relative change per step",
     "task",
     reported="Bands that stay: on adding they change at the two markers, on copying memory nothing changes after step 10, on "

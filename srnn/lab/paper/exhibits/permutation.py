@@ -1,4 +1,7 @@
-"""Ours: does the shuffle matter? SRNN with the shift, with a random permutation, and with none."""
+"""Ours: Does the shuffle matter?
+
+SRNN with the shift, with a random permutation, and with none.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,4 +60,4 @@ def shuffled(evidence: Evidence) -> str:
     return f"In brackets the lowest loss as a share of the chance level, one seed each: {'; '.join(parts)}."
 
 
-EXHIBIT = Exhibit("Does the shuffle matter?", "ours", "lowest mean loss of 500 updates", "steps T")
+EXHIBIT = Exhibit("lowest mean loss of 500 updates", "steps T")

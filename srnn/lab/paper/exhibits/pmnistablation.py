@@ -1,4 +1,4 @@
-"""Figure 4a: permuted MNIST by depth and width of f_r, units and gate."""
+"""Figure 4a: Permuted MNIST by depth, width, units and gate."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -69,8 +69,6 @@ def _gain(evidence: Evidence, H: int) -> float:
 
 
 EXHIBIT = Exhibit(
-    "Permuted MNIST by depth, width, units and gate",
-    "Figure 4a",
     "test accuracy, percent",
     "hidden layers of f_r",
     draw=depth_figure,

@@ -1,4 +1,4 @@
-"""Table 2: permuted MNIST, and its big version."""
+"""Table 2: Permuted MNIST, and its big version."""
 
 from collections.abc import Iterator, Sequence
 
@@ -133,8 +133,6 @@ def wrapped(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "Permuted MNIST, and its big version",
-    "Table 2",
     "test accuracy, percent",
     "task",
     published={

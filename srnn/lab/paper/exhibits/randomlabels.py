@@ -1,4 +1,4 @@
-"""Figures 7 and 8: labels that mean nothing, learned by heart."""
+"""Figures 7 and 8: Labels that mean nothing, learned by heart."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -136,8 +136,6 @@ def ignored(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "Labels that mean nothing, learned by heart",
-    "Figures 7 and 8",
     "accuracy on the training samples, percent",
     "samples",
     reported="With 8x8 crops all fit 100 and 1000 samples, and all but RNN 10,000; with 16x16 crops only SRNN and GRU fit "

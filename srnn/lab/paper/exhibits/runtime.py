@@ -1,4 +1,4 @@
-"""Table 4: time of a training epoch."""
+"""Table 4: Time of a training epoch."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -124,8 +124,6 @@ def few_parameters(evidence: Evidence) -> Judgement:
 
 
 EXHIBIT = Exhibit(
-    "Time of a training epoch",
-    "Table 4",
     "times SRNN's time",
     "task",
     published=grid(

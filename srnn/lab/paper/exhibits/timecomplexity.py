@@ -1,4 +1,4 @@
-"""Table 1: how the cost of a gradient step grows with units and steps."""
+"""Table 1: How the cost of a gradient step grows."""
 
 from collections.abc import Iterator
 
@@ -75,8 +75,6 @@ def linear_cost(evidence: Evidence) -> Judgement:
 
 
 EXHIBIT = Exhibit(
-    "How the cost of a gradient step grows",
-    "Table 1",
     "exponent",
     "over",
     departures=("The paper's table is an analysis; these are exponents of measured times.",),

@@ -1,4 +1,4 @@
-"""Table 3: speech frames."""
+"""Table 3: Speech frames."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -189,8 +189,6 @@ def quoted(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "Speech frames",
-    "Table 3",
     "test mean squared error, dB²",
     "units",
     published=grid(

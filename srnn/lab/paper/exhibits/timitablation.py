@@ -1,4 +1,4 @@
-"""Figure 4b: speech frames by depth and width of f_r, and units."""
+"""Figure 4b: Speech frames by depth, width and units."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -71,8 +71,6 @@ def inconsistent(evidence: Evidence) -> str:
 
 
 EXHIBIT = Exhibit(
-    "Speech frames by depth, width and units",
-    "Figure 4b",
     "test mean squared error, dB²",
     "hidden layers of f_r",
     draw=depth_figure,
