@@ -910,7 +910,7 @@ def test_parameters_that_are_not_clipped_keep_their_gradient(tmp_path: Path) -> 
             for name in ("urnn", "nru", "rgd")
         ),
         ("scornn", {"orthogonal_optimizer": "lion"}, "scornn: orthogonal_optimizer must be one of rmsprop, adam, adamw, sgd"),
-        ("gru", {"capacity": 4}, "neither the task adding nor the network gru has a setting 'capacity'"),
+        ("gru", {"capacity": 4}, "neither adding nor gru has a setting 'capacity'; it belongs to eurnn"),
         ("gru", {"alpha": 1.0}, "alpha must be a number from 0 to below 1; got 1.0"),
         ("gru", {"decay_every": 0}, "decay_every must be a whole number of at least 1; got 0"),
     ],

@@ -188,7 +188,7 @@ def test_an_error_about_an_unknown_name_lists_the_known_ones(call: tuple[str, ..
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"crop": 8}, "neither the task copy nor the network srnn has a setting 'crop'"),
+        ({"crop": 8}, "neither copy nor srnn has a setting 'crop'; it belongs to randomlabels"),
         ({"length": "long"}, "copy: length must be a whole number of at least 1; got 'long'"),
         ({"mlp": 8}, "srnn: mlp must be a tuple of whole numbers of at least 1; got 8"),
         ({"lr": "fast"}, "lr must be a number above 0; got 'fast'"),

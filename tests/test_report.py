@@ -960,7 +960,7 @@ def test_a_rise_far_below_the_chance_level_does_not_count(world: list[dict[str, 
     evidence.results["copy"][Line(), 100][0].curve["loss"][-5:] = [1e-6] * 5
     verdict, said, _ = copying.rises_again(evidence)
     assert verdict == FAILS
-    assert "in 1 of 18 runs, and above 1 % of the chance level in 0" in said
+    assert "in 1 of 18 runs, and also above 1 % of the chance level in 0" in said
 
 
 def test_another_run_of_a_baseline_can_be_the_better_one(world: list[dict[str, Any]]) -> None:

@@ -31,10 +31,7 @@ def bench(
     only: Annotated[
         list[str] | None, typer.Option(help="Run this benchmark, or this program of --swap, only. Repeat it for several.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File of the record.", show_default="results/bench[-networks|-scale|-step].json, results/swap.jsonl"),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File of the record, by default in results/.", show_default=False)] = None,
     readme: Annotated[Path | None, typer.Option(help="Markdown file whose table is replaced by this one.")] = None,
 ) -> None:
     """Measure speed and memory compared with nn.RNN, nn.LSTM and nn.GRU.

@@ -17,8 +17,9 @@ def data(
 ) -> None:
     """List the data sets, check one, or download it.
 
-    Without a name, all data sets are listed with how to get those that are missing. With a name, that one is checked. MNIST is
-    downloaded if it is missing.
+    Without a name, all data sets are listed with how to get those that are missing.
+
+    With a name, that one is checked. MNIST is downloaded if it is missing.
 
     [dim]srnn data
     srnn data mnist[/dim]

@@ -42,8 +42,9 @@ def demo(
 ) -> None:
     """Watch an SRNN learn three tasks of the paper in two or three minutes.
 
-    The tasks are copying, adding and permuted MNIST, which is downloaded if it is missing. Stop at any time with Ctrl-C: the
-    same command resumes.
+    The tasks are copying, adding and permuted MNIST, which is downloaded if it is missing.
+
+    Stop at any time with Ctrl-C. The same command resumes.
 
     [dim]srnn demo
     srnn demo --seed 3[/dim]

@@ -95,13 +95,13 @@ def show(found: dict[str, Any], console: Console) -> None:
         say(console, found["scans_error"])
     sets = [f"{name} {entry['state']}" for name, entry in found["data"].items()]
     console.print(
-        f"Data sets: {', '.join(sets)}. [bold]srnn data[/bold] shows where, and how to get the rest.", highlight=False
+        f"Data sets: {', '.join(sets)}. Run [bold]srnn data[/bold] to see where, and how to get the rest.", highlight=False
     )
     if found["problem"] is not None:
         console.print(f"[red]{found['problem']}[/red]", highlight=False)
         return
     wish = "" if found["SRNN_BACKEND"] == "auto" else f" (SRNN_BACKEND={found['SRNN_BACKEND']})"
-    console.print(f"On a CPU, [bold]auto[/bold] runs [bold]{found['auto']}[/bold]{wish}.", highlight=False)
+    console.print(f"The backend on a CPU is [bold]{found['auto']}[/bold]{wish}.", highlight=False)
 
 
 def _verdict(name: str, backend: dict[str, Any]) -> Text:

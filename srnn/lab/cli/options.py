@@ -70,11 +70,14 @@ Ray = Annotated[
 Recipe = Annotated[
     str, typer.Option(help="Where settings you omit come from: paper, original or tuned.", autocompletion=recipe_names)
 ]
-Set = Annotated[list[str] | None, typer.Option("--set", help="Any setting as NAME=VALUE. Repeat it for several.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting as NAME=VALUE. Repeat it for several.")
+]
 Trust = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Python file that defines the run's custom task or network. Code named in a run folder is executed only if listed."
+        metavar="FILE",
+        help="Python file that defines the run's custom task or network. Code of a run folder is executed only if listed.",
     ),
 ]
 

@@ -44,7 +44,10 @@ def train(
     ] = None,
     model: Model = "srnn",
     recipe: Recipe = "paper",
-    resume: Annotated[Path | None, typer.Option(help="Run folder to resume. You can change only when it ends.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(help="Run folder to resume. Only --steps, --epochs, --minutes, --cpu-minutes and --patience can change."),
+    ] = None,
     trust: Trust = None,
     setting: Set = None,
     data: Annotated[
@@ -62,7 +65,7 @@ def train(
 ) -> None:
     """Train a network on a task. Settings you omit default to the paper's.
 
-    Stop a run at any time with Ctrl-C: the same command resumes it. A run has a folder, and when it is finished a record.
+    Stop a run at any time with Ctrl-C: the same command resumes it. Each run has a folder. A finished run also has a record.
 
     [dim]srnn train copy --length 500
     srnn train pmnist --recipe tuned --seed 1

@@ -21,7 +21,7 @@ class SRNNNetwork(Network):
     activation: str = setting("relu", "Activation of the recurrence.", choices=ACTIVATIONS)
     permutation: str = setting("shift", "Permutation of the units at each step.", choices=PERMUTATIONS)
     gate_init: float = setting(0.0, "Number that is added to the initial bias of the gate.")
-    f_r_scale: float = setting(1.0, "Factor of the initial weights and biases of the last map of f_r.")
+    f_r_scale: float = setting(1.0, "Factor for the initial weights and biases of f_r's output layer.")
 
     name = "srnn"
     takes_symbols = True

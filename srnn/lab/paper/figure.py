@@ -197,8 +197,8 @@ def memory_figures(exhibit: Exhibit, evidence: Evidence, first: str, depth: floa
         traces = [(line.label, style(line), found[line, T]) for line in lines if (line, T) in found]
         panels.append((memory_panel(f"T = {T}", exhibit.metric, traces, depth, top=10), traces))
     caption = (
-        f"{exhibit.title}, over {{}}: medians of five means of 100 updates, cut off at ten times the chance level. Thin lines "
-        "are further seeds."
+        f"{exhibit.title}, over {{}}: medians of five means of 100 updates, cut off at ten times the chance level unless a "
+        "whole line is above. Thin lines are further seeds."
     )
     alt = f"Loss over {{}} for {', '.join(map(str, lines))}, one panel for each length, with the chance level."
     yield from over_both(exhibit.id, first, panels, caption, alt)

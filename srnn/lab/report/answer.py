@@ -96,8 +96,8 @@ def _stopped(evidence: Evidence) -> Iterator[str]:
     stopped = sum(each.is_stopped for each in theirs)
     if stopped:
         yield (
-            f"Baselines are slow on a CPU: a time limit stopped {stopped} of their {len(theirs)} runs early, so most "
-            "comparisons are at equal CPU time, not at equal training examples."
+            f"Baselines are slow on a CPU: a time limit stopped {stopped} of their {len(theirs)} runs in the exhibits early, "
+            "so most comparisons are at equal CPU time, not at equal training examples."
         )
 
 
@@ -130,6 +130,9 @@ def lead(evidence: Evidence) -> Figure | None:
     guides = [("chance level", first.chance)]
     panel = Panel("", "CPU seconds, one thread", "validation accuracy, %", lines, guides, bottom=0.0, top=100.0)
     seeds = sum(line.label == "SRNN" for line in lines)
-    caption = f"Permuted MNIST, 784 steps. {'. '.join(told)}. Thin lines are further seeds ({seeds} in all)."
+    caption = (
+        f"Permuted MNIST, 784 steps, one thread, the paper's settings. {'. '.join(told)}. SRNN ({seeds} seeds) reads grey "
+    )
+    caption += "levels as symbols."
     alt = "Validation accuracy on permuted MNIST over CPU seconds, for SRNN and nn.GRU."
     return Figure("lead", caption, alt, [panel])

@@ -100,7 +100,9 @@ def _image(figure: Figure) -> str:
 def verdict_document(evidence: Evidence, about: str) -> str:
     """Returns docs/verdicts.md: verdicts with numbers and rules, findings, and a paragraph about the records."""
     origin = (
-        "Written from the records by `srnn report --readme README.md`. `srnn report` makes a page with all tables and figures."
+        "The paper is Rotman and Wolf, Shuffling Recurrent Neural Networks "
+        "([arXiv 2007.07324](https://arxiv.org/abs/2007.07324)). `srnn report --readme README.md` writes this page from the "
+        "records. `srnn report` writes one with all tables and figures."
     )
     lines = ["# Does the paper hold?", origin]
     lines += [verdict_table(verdicts(evidence)).as_markdown().rstrip(), "## How a verdict is computed", *ABOUT]

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from srnn.errors import RecordError, SettingError, SRNNError, one_of
+from srnn.errors import RecordError, SettingError, SRNNError, did_you_mean, one_of
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.network import Network
 from srnn.lab.settings import Rule, rules
@@ -87,7 +87,9 @@ def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Ru
     names = [set(rules(kind)) for kind in (*kinds, Run)]
     for name in given:
         if not any(name in known for known in names):
-            raise SettingError(f"neither the task {kinds[0].name} nor the network {kinds[1].name} has a setting {name!r}")
+            owners = [other for other, kind in (TASKS | NETWORKS).items() if name in rules(kind)]
+            others = f"; it belongs to {', '.join(owners)}" if owners else did_you_mean(name, set().union(*names))
+            raise SettingError(f"neither {kinds[0].name} nor {kinds[1].name} has a setting {name!r}{others}")
     given = given | {name: None for name in ("clip", "clip_value") if given.get(name) == 0}
     settings = _recipe(*kinds, recipe) | given
     of_task, of_network, of_run = ({name: settings[name] for name in known & settings.keys()} for known in names)

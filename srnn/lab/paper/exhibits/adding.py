@@ -50,7 +50,8 @@ EXHIBIT = Exhibit(
     reported="NRU, GRU and SRNN solve it soon, NRU first; LSTM takes long; nnRNN learns it below 200 steps only.",
     departures=(
         "The paper gives no length of training. In the profile cpu SRNN gets 30,000 updates of 50 sequences, or fewer once the "
-        "mean of 500 is below 0.002; in full as many as in the authors' code, 99,900. The number of a run is defined on copy.",
+        "mean of 500 is below 0.002. The profile full uses as many as the authors' code, 99,900. The reported loss is defined "
+        "as for copy.",
         "The tuned recipe (two hidden layers of 32 in f_r, Adam at 0.003) and the longer run at T = 1500 are separate lines: "
         "they get below 0.01 where the paper's settings do not.",
     ),

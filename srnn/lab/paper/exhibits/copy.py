@@ -90,7 +90,7 @@ def only_srnn_copies(evidence: Evidence) -> Judgement:
                 is_another = each.id != baselines[line.network][0].id  # an original recipe may equal the paper's
                 if is_another and also and also[0] * batch < TIMES * needed[0] * ours.run["batch_size"]:
                     parts.append(False)
-                    of = f" of {batch}" if batch != ours.run["batch_size"] else ""
+                    of = f" updates of batch {batch}" if batch != ours.run["batch_size"] else ""
                     quick.append(f"{line} at {T} ({also[0]}{of}, SRNN {needed[0]})")
     said = f"SRNN solves it with {', '.join(map(str, solved))} of 3 seeds at T = {', '.join(map(str, delays))}"
     said += f"; baselines that also do, within the updates of the rule: {', '.join(quick) or 'none'}"
@@ -106,9 +106,9 @@ def rises_again(evidence: Evidence) -> Judgement:
     level.
     """
     risen = [_rise(each) for T in DELAYS for each in evidence.at("copy", Line(), T)]
-    said = f"a mean of 500 updates rose that far above an earlier one in {sum(rise > 0 for rise in risen)} of {len(risen)} runs"
-    high = sum(rise > VISIBLE / 100 for rise in risen)
-    said += f", and above {VISIBLE} % of the chance level in {high}"
+    high, some = (sum(rise > least for rise in risen) for least in (VISIBLE / 100, 0))
+    said = f"the mean loss of 500 updates rose by more than the factor of the rule in {some} of {len(risen)} runs"
+    said += f", and also above {VISIBLE} % of the chance level in {high} of them"
     return Judgement(combine([high > 0]), said, f"{high} of {len(risen)} runs")
 
 

@@ -1,4 +1,4 @@
-"""Section 3: Gradients on their way back through time.
+"""Section 3: Gradients through time.
 
 And how long units live, the bound of section 3, and what drives the units.
 """
@@ -102,8 +102,14 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     if some and len(some["k"]) > STEPS[1]:
         for name, key in (("estimate of the paper", "paper"), ("symmetric walk", "walk")):
             rows.append((name, f"{some[key][STEPS[0]]:.2%}", "", f"{some[key][STEPS[1]]:.2%}", ""))
-    headings = ("units alive after", "10 steps, newborn", "10, all alive", "100 steps, newborn", "100, all alive")
-    yield Table("gradients-survival", "Units that have not met a zero", headings, tuple(rows))
+    headings = (
+        "units still positive after",
+        "10 steps, newly positive",
+        "10, all positive",
+        "100 steps, newly positive",
+        "100, all positive",
+    )
+    yield Table("gradients-survival", "Units still positive", headings, tuple(rows))
     rows = []
     for line in _lines(["adding"], BOUND):
         broken = measured(evidence, "gradients", line, 200)
@@ -167,8 +173,8 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             units = numpy.mean(found["newborn"], axis=0).tolist()
             shown += with_seeds(Curve(f"units, {line.state}", k, units, "srnn" if line.trained else "gru"), found["newborn"])
         if shown:
-            panels.append(Panel(task, "steps + 1", "share of newborn units", shown, (), "xy", 1e-3))
-    alt = "Share of units that have not met a zero over steps since they became positive, with two estimates."
+            panels.append(Panel(task, "steps + 1", "share of newly positive units", shown, (), "xy", 1e-3))
+    alt = "Share of units that are still positive, over steps since they became positive, with two estimates."
     caption = "How long a unit lives after it became positive. Thin lines are single seeds."
     yield Figure("gradients-survival", caption, alt, panels)
 
@@ -280,8 +286,8 @@ def driven(evidence: Evidence) -> str:
 EXHIBIT = Exhibit(
     "norm of dL/dh_t",
     "step t",
-    reported="An analysis: a gradient on its way back is moved or switched off, never scaled, and a unit lives for a number of "
-    "steps that a gambler's ruin estimates.",
+    reported="The paper's analysis: backpropagation permutes or zeroes a gradient and never scales it. A gambler's-ruin "
+    "estimate gives how long a unit stays positive.",
     departures=(
         "Trained networks have the settings of those in the other exhibits: SRNN with all of its updates, baselines after five "
         "minutes of one core. Weights are not recorded. If a run was repeated for its weights and ended with another result, "

@@ -115,8 +115,8 @@ TIMES = 2
 
 @claim(23, "On TIMIT the state drops what is irrelevant")
 def drops_what_is_irrelevant(evidence: Evidence) -> Judgement:
-    """Holds when a step sets more than {TIMES} times the share of units to zero that were positive for ten steps than on adding
-    and on copy: it forgets faster there; whether what it forgets is irrelevant is not measured.
+    """Holds when, of the units that were positive for ten steps, a step sets to zero more than {TIMES} times the share that it
+    does on adding and on copy. Whether the forgotten content is irrelevant is not measured.
     """
     dropped = {task: evidence.found("hiddenstate", Line(), task)["dropped"] for task in ("speech", "adding", "copy")}
     shown = ", ".join(f"{task} {share:.2%}" for task, share in dropped.items())

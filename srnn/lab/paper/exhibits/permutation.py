@@ -1,4 +1,4 @@
-"""Ours: Does the shuffle matter?
+"""Ours: Effect of the permutation.
 
 SRNN with the shift, with a random permutation, and with none.
 """

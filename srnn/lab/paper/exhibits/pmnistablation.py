@@ -37,9 +37,9 @@ def insensitive(evidence: Evidence) -> Judgement:
 
 @claim(15, "Without the gate it is somewhat worse, more so when large")
 def gate_helps(evidence: Evidence) -> Judgement:
-    """Holds when each of these is more than the spread of three seeds: what the gate gains at {SEEDED[0]} units, width
-    {SEEDED[1]}, depth {SEEDED[2]}; what it gains on average of six settings, both at {SMALL} units and at {LARGE}; and, if one
-    of these two is, how much more that average is at {LARGE}.
+    """Holds when the gain from the gate is larger than the spread of three seeds at {SEEDED[0]} units, width {SEEDED[1]}, depth
+    {SEEDED[2]}, and on average of six settings, both at {SMALL} units and at {LARGE}. If one of these holds, the average gain
+    at {LARGE} must also be larger than that at {SMALL} by more than the spread.
     """
     large, small = _gain(evidence, LARGE), _gain(evidence, SMALL)
     H, width, depth = SEEDED
@@ -48,7 +48,7 @@ def gate_helps(evidence: Evidence) -> Judgement:
     difference = fmean(each.value or 0.0 for each in with_it) - fmean(each.value or 0.0 for each in without)
     margin = max(spread(with_it), spread(without))
     seen, said = difference > margin, f"gate gains {difference:+.2f} points over three seeds, whose spread is {margin:.2f}"
-    said += "" if seen else ": no difference seen"
+    said += "" if seen else ": no difference"
     said += f"; mean over settings {small:+.2f} at {SMALL} units, {large:+.2f} at {LARGE}"
     helps = [seen, min(small, large) > margin]
     helps += [large - small > margin] if any(helps) else []

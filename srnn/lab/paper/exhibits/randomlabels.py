@@ -1,4 +1,4 @@
-"""Figures 7 and 8: Labels that mean nothing, learned by heart."""
+"""Figures 7 and 8: Random labels."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
