@@ -240,7 +240,7 @@ def test_answer_has_five_sentences_that_follow_from_the_records(world: list[dict
     said = answer.sentences(verdicts(evidence), stopped := all_stopped(world))
     assert len(said) == 5
     total = sum(map(is_baseline, world))
-    assert f"a time limit stopped {total} of their {total} runs early" in said[4]
+    assert f"a time limit stopped {total} of their {total} runs in the exhibits early" in said[4]
     notes = {panel.note for figure in EXHIBITS["copy"].figures(stopped) for panel in figure.panels}
     assert notes == {"clock stopped all baselines"}
 
