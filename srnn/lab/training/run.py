@@ -31,7 +31,7 @@ class Run(Settings):
     dropout: float = setting(0.0, "Dropout in the read-out.", least=0, below=1)
     batch_size: int = setting(100, "Sequences in an update.", least=1)
     optimizer: str = setting(
-        "rmsprop", "Optimizer. Some networks train some parameters with another one (srnn info NAME).", choices=OPTIMIZERS
+        "rmsprop", "Optimizer, except for parameters that a network trains in its own way (srnn info NAME).", choices=OPTIMIZERS
     )
     lr: float = setting(1e-3, "Learning rate.", above=0)
     alpha: float = setting(0.9, "Decay of the mean square in rmsprop.", least=0, below=1)
@@ -52,7 +52,7 @@ class Run(Settings):
     select: str = setting("loss", "Keep the weights with the best validation loss or metric.", choices=SELECTS)
     eval_every: int | None = setting(None, "Updates between two evaluations, by default one epoch or 100 updates.", least=1)
     seed: int = setting(1234, "Seed of initial weights and data.", least=0, below=2**63)
-    threads: int = setting(1, "Threads of torch on each machine. With torchrun, its processes share them.", least=1, most=1024)
+    threads: int = setting(1, "Threads of torch on each machine, shared by the processes of torchrun.", least=1, most=1024)
     device: str = setting("cpu", "Device of torch, such as cpu or cuda:1.")
 
     def check(self) -> None:
