@@ -1,4 +1,8 @@
-"""SRNN, with the initialisation of the paper."""
+"""SRNN, the layer of the paper, with its initialisation.
+
+h_t = sigma(P h_{t-1} + b(x_t)), where P permutes the units and sigma is ReLU.
+b(x) = f_r(x) * sigmoid(W_s x + b_s), where f_r is an MLP with ReLU, and the second factor is the gate.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
