@@ -367,7 +367,7 @@ def test_a_recorded_run_is_repeated_if_its_weights_are_needed(
     tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = small()
-    exhibit = Exhibit("looked", "", "", "", "", measurements=lambda plan: iter([looking_at(run)]))
+    exhibit = Exhibit("", "", id="looked", measurements=lambda plan: iter([looking_at(run)]))
     monkeypatch.setitem(EXHIBITS, "looked", exhibit)
     assert reproduce.reproduce(["looked"], Plan(), console) == []
     first = store.read_all(tmp_path / "results" / "copy.jsonl")
@@ -396,7 +396,7 @@ def test_measurements_without_weights_come_before_the_runs(
         raise Interrupted("Ctrl-C", "")
 
     untrained = looking_at(run, trained=False)
-    exhibit = Exhibit("looked", "", "", "", "", measurements=lambda plan: iter([looking_at(run), untrained]))
+    exhibit = Exhibit("", "", id="looked", measurements=lambda plan: iter([looking_at(run), untrained]))
     monkeypatch.setitem(EXHIBITS, "looked", exhibit)
     monkeypatch.setattr(reproduce, "Scheduler", stopped)
     with pytest.raises(Interrupted):
@@ -411,7 +411,7 @@ def test_an_estimate_lists_the_measurements_and_takes_none(
         monkeypatch.setattr(reproduce, name, lambda *about, **more: pytest.fail("something was made"))
     other = Measurement("drive", Line("", variant="b(x)"), 5, "drive", {"seeds": [1]}, small(seed=2))
     both = [looking_at(small(), trained=False), looking_at(small(seed=3), trained=False), other]
-    monkeypatch.setitem(EXHIBITS, "looked", Exhibit("looked", "", "", "", "", measurements=lambda plan: iter(both)))
+    monkeypatch.setitem(EXHIBITS, "looked", Exhibit("", "", id="looked", measurements=lambda plan: iter(both)))
     assert reproduce.reproduce(["looked"], Plan(), console, estimate_only=True) == []
     assert "3 to measure: srnn, b(x)\n" in said(console)
     assert list(tmp_path.iterdir()) == []

@@ -144,7 +144,7 @@ class Setting:
         return replace(self, task_of=partial(Images, real=True)) if isinstance(self.task, Images) else self
 
 
-COPY = Setting("copy", "copying memory T 300", lambda T: Copy(T - 20), 320)
+COPY = Setting("copy", "copying memory T 300", lambda T: Copy(max(1, T - 20)), 320)
 ADDING = Setting("adding", "adding T 300", Adding, 300, floors={"rnn": 3.2, "gru": 10})
 PMNIST = Setting("pmnist", "permuted MNIST T 784", Images, 784, floors={"rnn": 60, "gru": 200})
 REAL = replace(PMNIST.with_real_inputs(), key="pmnist-real", title="- pixels as real inputs", floors={})

@@ -47,8 +47,10 @@ class Ray:
                 "--ray needs Ray; install it with: pip install 'srnn[ray]', or leave it out and use --jobs"
             ) from None
         self.ray, self.refs = ray, dict[Any, str]()
-        where: dict[str, Any] = {"num_cpus": jobs, "include_dashboard": False} if address == LOCAL else {"address": address}
-        if address != LOCAL:
+        where: dict[str, Any] = {"address": address}
+        if address == LOCAL:  # in this way a new cluster starts even if there is another on this machine
+            where |= {"num_cpus": jobs, "include_dashboard": False}
+        else:
             _require_listener(address)
         seen = {name: os.environ[name] for name in ("SRNN_DATA", "SRNN_BACKEND") if name in os.environ}
         try:
