@@ -15,6 +15,7 @@ from srnn.errors import DeviceError, DtypeError, SettingError, SettingTypeError,
 
 HALF = (torch.bfloat16, torch.float16)
 SYMBOLS = (torch.uint8, torch.int32, torch.int64)
+INDICES = (torch.int32, torch.int64)
 
 Extents = dict[str, int]
 Lengths = Tensor | Sequence[int] | int

@@ -15,6 +15,9 @@ from srnn.lab.data import mnist, speech
 from srnn.lab.networks import scans
 from srnn.lab.tasks import pmnist
 
+# Some virtual machines announce AMX and do not have it. torch's products in half precision then end in an illegal instruction.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
 
 def pytest_sessionstart() -> None:
     """SRNN_REQUIRE=native,ray,mnist makes an error of what is missing, where tests would otherwise be left out."""

@@ -15,18 +15,8 @@ import torch
 from torch import Tensor
 
 from srnn import checks
-from srnn.errors import (
-    BackendError,
-    DerivativeError,
-    DeviceError,
-    DtypeError,
-    LengthError,
-    SettingError,
-    ShapeError,
-    SymbolError,
-    one_of,
-)
-from srnn.kernels import flops, native, ops, pytorch, reference  # noqa: F401  (flops registers its formulas)
+from srnn.errors import BackendError, DerivativeError, LengthError, SettingError, SymbolError, one_of
+from srnn.kernels import arguments, flops, native, ops, pytorch, reference  # noqa: F401  (flops registers its formulas)
 from srnn.kernels.activations import ACTIVATIONS
 
 __all__ = [
@@ -45,11 +35,10 @@ __all__ = [
 
 BACKENDS = ("auto", "native", "reference", "torch")
 Maybe = Tensor | None
-_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
 
 NATIVE_ERROR = native.load_error()  # loads the library; a constant, so that a compiled graph need not ask
-_default = os.environ.get("SRNN_BACKEND", "auto")  # changed by `use` alone; a global, which torch.compile guards
+_default = os.environ.get("SRNN_BACKEND") or "auto"  # changed by `use` alone; a global, which torch.compile guards
 
 
 def shuffle_scan(
@@ -84,8 +73,9 @@ def shuffle_scan(
     Returns:
         The states [N, T, H], or with `final` the state after each row's last step [N, H].
     """
-    _check_rank(b, ids)
+    _check_tensors(b=b, ids=ids)
     if h0 is None:
+        arguments.scan_input("b", b, ids)
         h0 = b.new_zeros(b.shape[0] if ids is None else ids.shape[0], b.shape[-1])
     sequence = {"ids": ids, "permutation": permutation, "lengths": lengths, "reset": reset}
     output, h_n = scan(b, h0, **sequence, reverse=reverse, activation=activation, final=final, backend=backend)
@@ -110,8 +100,9 @@ def scan(
     See `shuffle_scan` for the arguments.
     """
     namespace = _namespace(backend, b)
-    _check(b, h0, ids, permutation, lengths, reset, activation)
+    _check_tensors(b=b, h0=h0, ids=ids, permutation=permutation, lengths=lengths, reset=reset)
     sequence = (ids, permutation, lengths, reset, reverse, activation)
+    arguments.shuffle_scan(b, h0, *sequence)
     if namespace is None:
         _check_values(b, ids, permutation, lengths)
         output, h_n = reference.shuffle_scan(b, h0, *sequence)
@@ -162,8 +153,8 @@ def gated_scan(
     """
     namespace = _namespace(backend, z)
     inputs = (z, weight, bias, x, gate_weight, gate_bias)
-    _check_gated(*inputs, h0, permutation, lengths, reset, activation)
     sequence = (permutation, lengths, reset, reverse, activation)
+    arguments.gated_scan(*inputs, h0, *sequence)
     if namespace is None:
         b = pytorch.input_drive(*inputs)
         _check_values(b, None, permutation, lengths)
@@ -295,86 +286,7 @@ def _check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> 
         pytorch.check_values(b, ids, permutation, lengths)
 
 
-def _check_rank(b: Tensor, ids: Maybe) -> None:
-    _check_tensors(b=b, ids=ids)
-    if ids is None and b.dim() != 3:
-        raise ShapeError(f"b must be [N, T, H]; got shape {tuple(b.shape)}")
-    if ids is not None and (b.dim() != 2 or ids.dim() != 2):
-        raise ShapeError(f"with ids, b must be a table [V, H] and ids [N, T]; got {tuple(b.shape)} and {tuple(ids.shape)}")
-
-
-def _check(b: Tensor, h0: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, activation: str) -> None:
-    _check_rank(b, ids)
-    _check_tensors(h0=h0, permutation=permutation, lengths=lengths, reset=reset)
-    if ids is not None and ids.dtype not in checks.SYMBOLS:
-        raise DtypeError(f"ids must be uint8, int32 or int64; got {ids.dtype}")
-    _check_sequence(*ops.shape(b, ids), b, h0, permutation, lengths, reset, activation)
-    _check_devices(b, h0=h0, ids=ids, permutation=permutation, lengths=lengths, reset=reset)
-
-
-def _check_gated(
-    z: Tensor,
-    weight: Tensor,
-    bias: Maybe,
-    x: Tensor,
-    gate_weight: Maybe,
-    gate_bias: Maybe,
-    h0: Tensor,
-    permutation: Maybe,
-    lengths: Maybe,
-    reset: Maybe,
-    activation: str,
-) -> None:
-    if z.dim() != 3 or x.dim() != 3 or z.shape[:2] != x.shape[:2]:
-        raise ShapeError(f"z [N, T, K] and x [N, T, C] must agree in N and T; got {tuple(z.shape)} and {tuple(x.shape)}")
-    H = weight.shape[0]
-    expected = {"weight": (weight, (H, z.shape[2])), "bias": (bias, (H,))}
-    expected |= {"gate_weight": (gate_weight, (H, x.shape[2])), "gate_bias": (gate_bias, (H,))}
-    for name, (tensor, shape) in expected.items():
-        if tensor is not None and tuple(tensor.shape) != shape:
-            raise ShapeError(f"{name} must be {shape}; got {tuple(tensor.shape)}")
-        if tensor is not None and tensor.dtype != z.dtype:
-            raise DtypeError(f"{name} must have z's dtype, {z.dtype}; got {tensor.dtype}")
-    if x.dtype != z.dtype:
-        raise DtypeError(f"x must have z's dtype, {z.dtype}; got {x.dtype}")
-    _check_sequence(z.shape[0], z.shape[1], H, z, h0, permutation, lengths, reset, activation)
-    _check_devices(z, weight=weight, bias=bias, x=x, gate_weight=gate_weight, gate_bias=gate_bias, h0=h0)
-    _check_devices(z, permutation=permutation, lengths=lengths, reset=reset)
-
-
-def _check_sequence(
-    N: int, T: int, H: int, b: Tensor, h0: Tensor, permutation: Maybe, lengths: Maybe, reset: Maybe, activation: str
-) -> None:
-    if activation not in ACTIVATIONS:
-        raise one_of("activation", activation, ACTIVATIONS)
-    if b.dtype not in _FLOATS:
-        raise DtypeError(f"b must be float32, float64, bfloat16 or float16; got {b.dtype}")
-    if H == 0:
-        raise ShapeError("there must be one unit or more; got H = 0")
-    if tuple(h0.shape) != (N, H):
-        raise ShapeError(f"h0 must be [N, H] = ({N}, {H}); got {tuple(h0.shape)}")
-    if h0.dtype != b.dtype:
-        raise DtypeError(f"h0 must have b's dtype, {b.dtype}; got {h0.dtype}")
-    for name, tensor, size in (("permutation", permutation, H), ("lengths", lengths, N)):
-        if tensor is None:
-            continue
-        if tuple(tensor.shape) != (size,):
-            raise ShapeError(f"{name} must have shape ({size},); got {tuple(tensor.shape)}")
-        if tensor.dtype not in (torch.int32, torch.int64):
-            raise DtypeError(f"{name} must be int32 or int64; got {tensor.dtype}")
-    if reset is not None and tuple(reset.shape) != (N, T):
-        raise ShapeError(f"reset must be [N, T] = ({N}, {T}); got {tuple(reset.shape)}")
-    if reset is not None and reset.dtype != torch.bool:
-        raise DtypeError(f"reset must be torch.bool; got {reset.dtype}")
-
-
 def _check_tensors(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             checks.tensor(name, value)
-
-
-def _check_devices(b: Tensor, **others: Maybe) -> None:
-    for name, tensor in others.items():
-        if tensor is not None and tensor.device != b.device:
-            raise DeviceError(f"{name} must be on {b.device} like the rest; it is on {tensor.device}")

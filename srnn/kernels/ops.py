@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from srnn.kernels import pytorch
+from srnn.kernels import arguments, pytorch
 from srnn.kernels.activations import ACTIVATIONS, tanh_slope
+from srnn.kernels.arguments import checked, shape
 
 NAMESPACES = ("srnn", "srnn_torch")
 Maybe = Tensor | None
@@ -50,12 +51,6 @@ CELL_SCHEMAS = {
 }
 
 
-def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
-    """Returns N, T and H of a scan over b."""
-    N, T = b.shape[:2] if ids is None else ids.shape
-    return N, T, b.shape[-1]
-
-
 def is_differentiated() -> bool:
     """Whether derivatives are taken forward (dual numbers) or by torch.func, which the operators do not support."""
     return forward_ad._current_level >= 0 or bool(transforms() & {"Grad", "Jvp"})
@@ -79,7 +74,7 @@ def _like(t: Tensor) -> Tensor:
 
 
 class Fakes:
-    """What each operator returns, by shape and dtype alone."""
+    """What each operator returns, by shape and dtype alone. `arguments` has checked the arguments before."""
 
     @staticmethod
     def shuffle_scan(b: Tensor, h0: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
@@ -276,12 +271,17 @@ class Cell(torch.autograd.Function):
         return dx, dh, None, None, None, None, *dmaps
 
 
+def _fake(name: str) -> Any:
+    return checked(getattr(arguments, name), getattr(Fakes, name))
+
+
 for _name, _schema in CELL_SCHEMAS.items():
     torch.library.define(f"srnn::{_name}", _schema)
-    torch.library.register_fake(f"srnn::{_name}", getattr(Fakes, _name))
+    torch.library.register_fake(f"srnn::{_name}", _fake(_name))
 for _namespace in NAMESPACES:
     for _name, _schema in SCHEMAS.items():
         torch.library.define(f"{_namespace}::{_name}", _schema)
-        torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", getattr(pytorch, _name))
-        torch.library.register_fake(f"{_namespace}::{_name}", getattr(Fakes, _name))
+        _plain = checked(getattr(arguments, _name), getattr(pytorch, _name))
+        torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", _plain)
+        torch.library.register_fake(f"{_namespace}::{_name}", _fake(_name))
     Derivatives(_namespace)

@@ -57,8 +57,6 @@ def shuffle_scan_final(
 ) -> tuple[Tensor, Tensor]:
     """Returns the last states, and the last step at which each unit's derivative was 0."""
     sigma = ACTIVATIONS[activation]
-    if sigma.bounds is None:
-        raise SettingError(f"the derivative of {activation} needs all states; the final form takes relu or clip")
     walk = _Walk(b, ids, permutation, lengths, reset, reverse)
     h, zero = h0.to(_wide(b)), torch.zeros_like(h0, dtype=torch.int32)
     for steps in walk.chunks():
@@ -96,6 +94,7 @@ def shuffle_scan_backward(
 
     start = grad_n[:, walk.inverse].to(_wide(grad_n))
     if kept.dtype == torch.int32:
+        check_last_zeros(kept, walk.ends)
         d_1 = _last_stretch(start, walk.ends - kept[:, walk.inverse], walk, store)
     else:
         grad = grad_n.new_zeros(()).expand(walk.shape) if grad is None else grad
@@ -117,7 +116,9 @@ def shuffle_scan_tangent(
         if not final:
             walk.write(states, None, steps, walk.settle(s, steps))
 
-    if final:  # `kept` names a unit by the place where it ends, the walk by the place where it starts
+    if final:
+        check_last_zeros(kept, walk.ends)
+        # `kept` names a unit by the place where it ends, the walk by the place where it starts
         kept = kept.gather(1, _powers(walk.inverse, walk.ends[:, 0]))
     s_n = _derivative(v, ids, v0.to(_wide(v)), kept, walk, store)
     return states, s_n.to(v.dtype, copy=True)
@@ -139,6 +140,13 @@ def check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> N
     if sorted(values) != list(range(H)):
         came = f"{len(values)} values from {min(values)} to {max(values)}, {len(set(values))} of them different"
         raise SettingError(f"permutation must hold each of 0 to {H - 1} once; got {came}")
+
+
+def check_last_zeros(kept: Tensor, ends: Tensor) -> None:
+    """Raises unless each last zero of a row [N, H] is a step of that row, or 0 for none; `ends` [N, 1] are the lengths."""
+    if kept.numel() and bool(((kept < 0) | (kept > ends)).any()):
+        got = f"{int(kept.min())} to {int(kept.max())}"
+        raise LengthError(f"kept must hold last zeros between 0 and the length of their row; got {got}")
 
 
 def input_drive(z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe) -> Tensor:

@@ -17,27 +17,41 @@ struct CellPlan {
   std::vector<int64_t> source;
   Cell cell{};
 
-  CellPlan(const Tensor& x, const Tensor& h, const std::vector<Tensor>& maps, const Optional& permutation, bool gate, bool bias,
-           const std::string& activation) {
+  CellPlan(const Tensor& x, const Name& name, const Tensor& h, const std::vector<Tensor>& maps, const Optional& permutation,
+           bool gate, bool bias, const std::string& activation) {
+    check_type("x", x, kWideFloats);
+    const ScalarType type = x.scalar_type();
+    check_type(name, h, {type});
+    if (x.dim() == 0) refuse(must("x", "be [..., C]; got shape ()"));
+    if (h.dim() == 0) refuse(must(name, "be [..., H]; got shape ()"));
+    const int64_t N = rows_of(x), C = x.size(x.dim() - 1), H = h.size(h.dim() - 1);
+    check_below_limit("x", "C", C);
+    check_below_limit(name, "H", H);
+    if (rows_of(h) != N)
+      refuse(must(name, "have as many rows as x, " + std::to_string(N) + "; got shape " + text_of(h.sizes())));
     const int64_t each = bias ? 2 : 1, count = static_cast<int64_t>(maps.size()) / each, depth = count - 1 - (gate ? 1 : 0);
-    require(maps.size() % each == 0 && depth >= 0, "cell: maps must hold f_r's linear maps and the gate");
-    const int64_t H = h.size(h.dim() - 1), C = x.size(x.dim() - 1), N = x.numel() / std::max<int64_t>(1, C);
-    require(h.numel() == N * H, "cell: x and h must have the same rows");
+    if (maps.size() % each != 0 || depth < 0)
+      refuse(must("maps", "hold f_r's linear maps and the gate's, " + std::to_string(each) + " tensors each; got " +
+                              std::to_string(maps.size()) + " tensors"));
     held.reserve(maps.size() + 2);
     int64_t width = C;
     for (int64_t i = 0; i < count; ++i) {
       const bool is_gate = gate && i == count - 1;
-      const int64_t columns = is_gate ? C : width, rows = maps[i * each].size(0);
-      require(has_shape(maps[i * each], {rows, columns}) && (i < depth || rows == H), "cell: a weight does not fit");
-      require(!bias || has_shape(maps[i * each + 1], {rows}), "cell: a bias does not fit");
-      const void* weight = pointer(maps[i * each], x);
-      const Map map{weight, bias ? pointer(maps[i * each + 1], x) : nullptr, rows};
+      const Name label("maps", i * each), bias_label("maps", i * each + 1);
+      check_rank(label, maps[i * each], "[rows, columns]", 2);
+      const int64_t columns = is_gate ? C : width, rows = i < depth ? maps[i * each].size(0) : H;
+      check(label, maps[i * each], "[rows, columns]", {rows, columns}, {type});
+      check_below_limit(label, "rows", rows);
+      if (bias) check(bias_label, maps[i * each + 1], "[rows]", {rows}, {type});
+      const void* weight = pointer(maps[i * each]);
+      const Map map{weight, bias ? pointer(maps[i * each + 1]) : nullptr, rows};
       if (i < depth) hidden.push_back(map), width = rows;
       else (is_gate ? cell.gate : cell.linear) = map;
     }
     if (permutation) {
-      source = integers<int64_t>(permutation, H, "permutation", " must hold each of 0 .. " + std::to_string(H - 1) + " once");
-      require(static_cast<int64_t>(source.size()) == H, "cell: the permutation does not fit");
+      check("permutation", *permutation, "[H]", {H}, kIndices);
+      const Order order(permutation, H);
+      source.assign(order.source.begin(), order.source.end());
       cell.source = source.data();
     }
     cell.N = N;
@@ -46,29 +60,26 @@ struct CellPlan {
     cell.depth = depth;
     cell.hidden = hidden.data();
     cell.activation = activation_of(activation);
-    cell.x = pointer(x, x);
-    cell.h = pointer(h, x);
+    cell.x = pointer(x);
+    cell.h = pointer(h);
   }
-  const void* pointer(const Tensor& t, const Tensor& like) {
-    require(t.scalar_type() == like.scalar_type(), "cell: the tensors must be of one dtype");
+  static int64_t rows_of(const Tensor& t) {
+    int64_t rows = 1;
+    for (int64_t i = 0; i + 1 < t.dim(); ++i) rows *= t.size(i);
+    return rows;
+  }
+  const void* pointer(const Tensor& t) {
     held.push_back(dense(t));
-    return data(held.back());
+    return read(held.back());
   }
 };
 
-void (*cell_kernel(const Tensor& x))(const Cell&) {
-  const auto kernel = kernels_for(type_of(x)).cell;
-  require(kernel, "cell takes float32 or float64");
-  return kernel;
-}
-
 Tensor cell(const Tensor& x, const Tensor& h, const std::vector<Tensor>& maps, const Optional& permutation, bool gate,
             bool bias, const std::string& activation) {
-  const auto kernel = cell_kernel(x);
-  CellPlan plan(x, h, maps, permutation, gate, bias, activation);
+  CellPlan plan(x, "h", h, maps, permutation, gate, bias, activation);
   const Tensor out = dense_like(h);
   plan.cell.out = data(out);
-  kernel(plan.cell);
+  kernels_for(type_of(x)).cell(plan.cell);
   return out;
 }
 
@@ -76,10 +87,11 @@ Tensor cell(const Tensor& x, const Tensor& h, const std::vector<Tensor>& maps, c
 std::vector<Tensor> cell_backward(const Tensor& grad, const Tensor& x, const Tensor& out, const std::vector<Tensor>& maps,
                                   const Optional& permutation, bool gate, bool bias, const std::string& activation,
                                   const std::vector<int64_t>& needs) {
-  cell_kernel(x);
-  CellPlan plan(x, out, maps, permutation, gate, bias, activation);
-  require(needs.size() == maps.size() + 2, "cell_backward: needs must have a number for x, h and each map");
-  require(grad.numel() == out.numel() && grad.scalar_type() == x.scalar_type(), "cell_backward: grad must be like out");
+  CellPlan plan(x, "out", out, maps, permutation, gate, bias, activation);
+  check_type("grad", grad, {x.scalar_type()});
+  if (!(grad.sizes() == out.sizes()))
+    refuse(must("grad", "be [..., H] = " + text_of(out.sizes()) + "; got " + text_of(grad.sizes())));
+  check_needs(needs, maps.size() + 2);
   const Tensor g = dense(grad);
   std::vector<Tensor> found;
   const auto made = [&](const Tensor& like, int64_t need) {
@@ -87,7 +99,8 @@ std::vector<Tensor> cell_backward(const Tensor& grad, const Tensor& x, const Ten
     return need ? data(found.back()) : nullptr;
   };
   CellGradient gradient{};
-  gradient.grad = data(g);
+  gradient.grad = read(g);
+  gradient.out = plan.cell.h;
   gradient.dx = made(x, needs[0]);
   gradient.dh = made(out, needs[1]);
   std::vector<MapGradientOut> each;
@@ -98,7 +111,6 @@ std::vector<Tensor> cell_backward(const Tensor& grad, const Tensor& x, const Ten
   if (gate) gradient.gate = each.back(), each.pop_back();
   gradient.linear = each.back();
   gradient.hidden = each.data();
-  plan.cell.out = const_cast<void*>(plan.cell.h);
   kernels_for(type_of(x)).cell_backward(plan.cell, gradient);
   return found;
 }

@@ -117,7 +117,7 @@ template <class S> void cell(const Cell& c) {
 template <class S> void cell_backward(const Cell& c, const CellGradient& g) {
   const Inside<S> in(c);
   const int64_t N = c.N, H = c.H;
-  const S *grad = static_cast<const S*>(g.grad), *out = static_cast<const S*>(c.out);
+  const S *grad = static_cast<const S*>(g.grad), *out = static_cast<const S*>(g.out);
   Scratch<S> memory(2 * N * H);
   S *df = memory.memory, *dq = df + N * H, *dh = static_cast<S*>(g.dh), *dx = static_cast<S*>(g.dx);
   for (int64_t n = 0; n < N; ++n)

@@ -42,12 +42,12 @@ struct Drive {
     Gate gate{};
     gate.made = !gate_weight ? Made::without_gate : few ? Made::with_few_inputs : Made::by_products;
     gate.first = n0;
-    gate.bias = data(bias);
-    gate.gate_bias = data(gate_bias);
+    gate.bias = read(bias);
+    gate.gate_bias = read(gate_bias);
     gate.r = data(r);
     gate.q = data(q);
-    gate.x = data(x);
-    gate.gate_weight = data(gate_weight);
+    gate.x = read(x);
+    gate.gate_weight = read(gate_weight);
     gate.C = few ? x.size(1) : 0;
     return gate;
   }
@@ -67,8 +67,11 @@ std::tuple<Tensor, Tensor, Tensor> gated_scan(const Tensor& z, const Tensor& wei
                                               const Optional& gate_weight, const Optional& gate_bias, const Tensor& h0_,
                                               const Optional& permutation, const Optional& lengths, const Optional& reset,
                                               bool reverse, const std::string& activation) {
+  const Shape shape = check_gated_input(z, weight, bias, x, gate_weight, gate_bias);
+  check("h0", h0_, "[N, H]", {shape.N, shape.H}, {z.scalar_type()});
+  check_borders(shape, permutation, lengths, reset);
+  const Plan plan(shape, 0, std::nullopt, permutation, lengths, reset, reverse);
   const Tensor h0 = dense(h0_);
-  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
   const StatesOut out(s, h0, activation);
   const bool may_skip_product = is_bounded(out.forward.activation);
@@ -81,8 +84,11 @@ std::tuple<Tensor, Tensor> gated_scan_final(const Tensor& z, const Tensor& weigh
                                             const Optional& gate_weight, const Optional& gate_bias, const Tensor& h0_,
                                             const Optional& permutation, const Optional& lengths, const Optional& reset,
                                             bool reverse, const std::string& activation) {
+  const Shape shape = check_gated_input(z, weight, bias, x, gate_weight, gate_bias);
+  check("h0", h0_, "[N, H]", {shape.N, shape.H}, {z.scalar_type()});
+  check_borders(shape, permutation, lengths, reset);
+  const Plan plan(shape, 0, std::nullopt, permutation, lengths, reset, reverse);
   const Tensor h0 = dense(h0_);
-  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reset, reverse);
   const LastStateOut out(plan.sequence, h0, activation);
   if (plan.sequence.N) run_gated(Drive(z, weight, bias, x, gate_weight, gate_bias, true), out.forward, type_of(z));
   return out.results();
@@ -95,7 +101,7 @@ void add_to(const Tensor& sum, const Tensor& part, int64_t repeat) {
     for (int64_t n = 0; n < repeat; ++n, b += count)
       for (int64_t i = 0; i < count; ++i) a[i] += b[i];
   };
-  by_type(sum, [&](auto zero) { add(data<decltype(zero)>(sum), data<decltype(zero)>(part)); });
+  by_type(sum, [&](auto zero) { add(data<decltype(zero)>(sum), read<decltype(zero)>(part)); });
 }
 
 // Gradients of one linear map y = v M^T + c, chunk after chunk. The kernel writes dc of each sequence to `bias_rows`, and for
@@ -132,9 +138,13 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
                           const Tensor& weight, const Optional& bias, const Tensor& x, const Optional& gate_weight,
                           const Optional& gate_bias, const Optional& permutation, const Optional& lengths,
                           const Optional& reset, bool reverse, const std::vector<int64_t>& needs) {
+  const Shape shape = check_gated_input(z, weight, bias, x, gate_weight, gate_bias);
+  check_gradients(shape, z.scalar_type(), grad_, grad_n_, kept_);
+  check_borders(shape, permutation, lengths, reset);
+  check_needs(needs, 4);
+  const Plan plan(shape, 0, std::nullopt, permutation, lengths, reset, reverse);
   const Tensor grad_n = dense(grad_n_), kept = dense(kept_);
   const Optional grad = unit_stride(grad_);
-  const Plan plan(z.size(0), z.size(1), weight.size(0), 0, std::nullopt, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
   const Type type = type_of(z);
   const Kernels kernels = kernels_for(type);

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <type_traits>
 
 namespace srnn {
@@ -130,11 +131,12 @@ struct TableScan {
   Cycles cycles;
   Activation activation;
   const int32_t* ids;  // [N, T]
-  int32_t* last_zero;  // [N, H]
-  const void* table;   // forward: [V, width], state's type
+  int32_t* last_zero;  // forward: [N, H]
+  const void* table;   // [V, width], state's type
   const void* h0;      // [N, H]
   void* h_n;
-  const void* grad_n;  // backward: [N, H]
+  const void* grad_n;   // backward: [N, H]
+  const int32_t* kept;  // [N, H] the last zeros
   void* dtable;        // [V, H] in the order of the cycles, state's type, added to
   void* dh0;
 };
@@ -151,14 +153,14 @@ struct Cell {
   Activation activation;
   const int64_t* source;  // [H] (P h)_i = h[source[i]]; null: the shift
   const void *x, *h;      // [N, C], [N, H]
-  void* out;              // [N, H]; read by the derivative
+  void* out;              // [N, H]
 };
 struct MapGradientOut {
   void *weight, *bias;  // null: not wanted
 };
 struct CellGradient {
-  const void* grad;  // [N, H]
-  void *dx, *dh;     // null: not wanted
+  const void *grad, *out;  // [N, H]
+  void *dx, *dh;           // null: not wanted
   const MapGradientOut* hidden;
   MapGradientOut linear, gate;
 };

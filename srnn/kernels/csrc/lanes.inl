@@ -89,7 +89,7 @@ template <class T> void table_backward(const TableScan& f, int64_t n0, int64_t n
     }
   for (int64_t n = n0; n < n1; ++n) {
     const int64_t length = s.length_of(n);
-    const int32_t *ids = f.ids + n * s.T, *last_zero = f.last_zero + n * H;
+    const int32_t *ids = f.ids + n * s.T, *last_zero = f.kept + n * H;
     load_units(grad.memory, static_cast<const T*>(f.grad_n) + n * H, H);
     dying.memory[0] = 0;
     for (int64_t i = 0; i < H; ++i) {

@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include "kernels.h"
-#include "tensors.h"
+#include "arguments.h"
 
 namespace srnn {
-
-using Optional = std::optional<Tensor>;
 
 inline Type type_of(const Tensor& t) {
   switch (t.scalar_type()) {
@@ -22,7 +18,7 @@ inline Type type_of(const Tensor& t) {
     case ScalarType::Double: return Type::f64;
     case ScalarType::BFloat16: return Type::bf16;
     case ScalarType::Half: return Type::f16;
-    default: throw std::runtime_error("shuffle_scan takes float32, float64, bfloat16 or float16");
+    default: refuse("the tensors must be float32, float64, bfloat16 or float16; got " + text_of(t.scalar_type()));
   }
 }
 inline size_t bytes_of(Type type) { return type == Type::f64 ? 8 : type == Type::f32 ? 4 : 2; }
@@ -44,7 +40,8 @@ inline Tensor empty(torch::headeronly::IntHeaderOnlyArrayRef size, ScalarType dt
   return torch::stable::empty(size, dtype);
 }
 inline void* data(const Tensor& t) { return t.mutable_data_ptr(); }
-inline const void* data(const Optional& t) { return t ? t->mutable_data_ptr() : nullptr; }
+inline const void* read(const Tensor& t) { return t.const_data_ptr(); }
+inline const void* read(const Optional& t) { return t ? t->const_data_ptr() : nullptr; }
 inline Optional dense(const Optional& t) { return t ? Optional(dense(*t)) : t; }
 inline Tensor unit_stride(const Tensor& t) { return t.stride(t.dim() - 1) == 1 || t.size(t.dim() - 1) == 1 ? t : dense(t); }
 inline Optional unit_stride(const Optional& t) { return t ? Optional(unit_stride(*t)) : t; }
@@ -54,7 +51,7 @@ template <class F> void parallel(int64_t count, const F& f) { torch::stable::par
 // Integers of any width as the kernels take them; throws unless each is in [0, limit).
 template <class To, class From>
 void take(const Tensor& t, int64_t limit, const char* name, const std::string& rule, std::vector<To>& out) {
-  const From* p = data<From>(t);
+  const From* p = read<From>(t);
   const int64_t count = t.numel();
   out.resize(count);
   bool outside = false;
@@ -66,7 +63,7 @@ void take(const Tensor& t, int64_t limit, const char* name, const std::string& r
   if (!outside) return;
   for (int64_t i = 0; i < count; ++i)
     if (static_cast<uint64_t>(static_cast<int64_t>(p[i])) >= static_cast<uint64_t>(limit))
-      throw std::runtime_error(std::string(name) + rule + "; got " + std::to_string(static_cast<int64_t>(p[i])));
+      refuse(std::string(name) + rule + "; got " + std::to_string(static_cast<int64_t>(p[i])));
 }
 template <class To> std::vector<To> integers(const Optional& tensor, int64_t limit, const char* name, const std::string& rule) {
   std::vector<To> out;
@@ -76,57 +73,70 @@ template <class To> std::vector<To> integers(const Optional& tensor, int64_t lim
     case ScalarType::Byte: take<To, uint8_t>(t, limit, name, rule, out); break;
     case ScalarType::Int: take<To, int32_t>(t, limit, name, rule, out); break;
     case ScalarType::Long: take<To, int64_t>(t, limit, name, rule, out); break;
-    default: throw std::runtime_error(std::string(name) + " must be uint8, int32 or int64");
+    default: refuse(must(name, "be uint8, int32 or int64; got " + text_of(t.scalar_type())));
   }
   return out;
-}
-
-inline Activation activation_of(const std::string& name) {
-  std::string names;
-  for (const auto& each : kActivations) {
-    if (name == each.name) return each.activation;
-    names += (names.empty() ? "" : ", ") + std::string(each.name);
-  }
-  throw std::runtime_error("no activation is called '" + name + "'; there are " + names);
 }
 
 inline std::string within_table(int64_t V) {
   return " must be between 0 and " + std::to_string(V - 1) + ", the table (alphabet) has " + std::to_string(V) + " rows";
 }
 
-// A checked Sequence and the memory behind it.
+// The index of a permutation [H], and its inverse; throws unless each unit is there once.
+struct Order {
+  std::vector<int32_t> source, destination;
+
+  Order(const Optional& permutation, int64_t H)
+      : source(integers<int32_t>(permutation, H, "permutation", " must hold each of 0 to " + std::to_string(H - 1) + " once")) {
+    if (!permutation) return;
+    destination.assign(H, -1);
+    for (int64_t i = 0; i < H; ++i) {
+      if (destination[source[i]] != -1)
+        refuse(must("permutation", "hold each of 0 to " + std::to_string(H - 1) + " once; got " + std::to_string(source[i]) +
+                                       " twice"));
+      destination[source[i]] = i;
+    }
+  }
+};
+
+// A Sequence whose values are checked, and the memory behind it. Shapes and types were checked before.
 struct Plan {
   std::vector<int64_t> lengths;
-  std::vector<int32_t> ids, source, destination;
+  std::vector<int32_t> ids;
+  Order order;
   Optional reset;
   Sequence sequence;
 
   // A scan of N sequences; ids are below V.
-  Plan(int64_t N, int64_t T, int64_t H, int64_t V, const Optional& ids_, const Optional& permutation, const Optional& lengths_,
+  Plan(const Shape& shape, int64_t V, const Optional& ids_, const Optional& permutation, const Optional& lengths_,
        const Optional& reset_, bool reverse)
-      : lengths(integers<int64_t>(lengths_, T + 1, "lengths", " must be between 0 and T = " + std::to_string(T))),
-        ids(integers<int32_t>(ids_, V, "ids (symbols)", within_table(V))),
-        source(integers<int32_t>(permutation, H, "permutation", " must hold each of 0 .. " + std::to_string(H - 1) + " once")),
-        reset(dense(reset_)) {
+      : lengths(integers<int64_t>(lengths_, shape.T + 1, "lengths", " must be between 0 and T = " + std::to_string(shape.T))),
+        ids(integers<int32_t>(ids_, V, "ids (symbols)", within_table(V))), order(permutation, shape.H), reset(dense(reset_)) {
     const int64_t* ends = lengths_ ? lengths.data() : nullptr;
-    sequence = {N, T, H, ends, static_cast<const bool*>(data(reset)), reverse, Link::shift, nullptr, nullptr};
-    require(!reset || (reset->scalar_type() == ScalarType::Bool && has_shape(*reset, {N, T})), "reset must be [N, T] of bool");
+    const int64_t H = shape.H;
+    sequence = {shape.N, shape.T, H, ends, static_cast<const bool*>(read(reset)), reverse, Link::shift, nullptr, nullptr};
     if (!permutation) return;
-    destination.assign(H, -1);
     bool shift = true, identity = true;
-    for (int32_t i = 0; i < H; ++i) {
-      if (destination[source[i]] != -1)
-        throw std::runtime_error("permutation must hold each of 0 .. " + std::to_string(H - 1) + " once; got " +
-                                 std::to_string(source[i]) + " twice");
-      destination[source[i]] = i;
-      shift &= source[i] == (i + 1) % H;
-      identity &= source[i] == i;
+    for (int64_t i = 0; i < H; ++i) {
+      shift &= order.source[i] == (i + 1) % H;
+      identity &= order.source[i] == i;
     }
     sequence.link = identity ? Link::identity : shift ? Link::shift : Link::gather;
-    sequence.source = source.data();
-    sequence.destination = destination.data();
+    sequence.source = order.source.data();
+    sequence.destination = order.destination.data();
   }
 };
+
+// Throws unless each last zero [N, H] is a step of its row, or 0 for none: the derivative keeps lists by step.
+inline void check_last_zeros(const Sequence& s, const int32_t* last_zero) {
+  for (int64_t n = 0; n < s.N; ++n) {
+    uint32_t most = 0;  // a negative number is a large one
+    for (int64_t i = 0; i < s.H; ++i) most = std::max(most, static_cast<uint32_t>(last_zero[n * s.H + i]));
+    if (most > s.length_of(n))
+      refuse(must("kept", "hold last zeros between 0 and the length of their row, " + std::to_string(s.length_of(n)) +
+                              "; got " + std::to_string(static_cast<int32_t>(most))));
+  }
+}
 
 // The results of a forward pass over a plan, and a Forward that writes to them.
 struct StatesOut {
@@ -140,13 +150,13 @@ struct StatesOut {
     forward.sequence = s;
     forward.activation = activation_of(activation);
     forward.wanted = Wanted::states;
-    forward.h0 = data(h0);
+    forward.h0 = read(h0);
     forward.output = data(output);
     forward.bits = data<uint8_t>(bits);
     forward.h_n = data(h_n);
   }
   // The result for rows of no steps.
-  void copy_state(const Tensor& h0) const { std::memcpy(data(h_n), data(h0), h0.numel() * bytes_of(type_of(h0))); }
+  void copy_state(const Tensor& h0) const { std::memcpy(data(h_n), read(h0), h0.numel() * bytes_of(type_of(h0))); }
   std::tuple<Tensor, Tensor, Tensor> results() const { return {output, h_n, bits}; }
 };
 struct LastStateOut {
@@ -156,10 +166,11 @@ struct LastStateOut {
   LastStateOut(const Sequence& s, const Tensor& h0, const std::string& activation)
       : h_n(empty({s.N, s.H}, h0.scalar_type())), last_zero(empty({s.N, s.H}, ScalarType::Int)) {
     forward.activation = activation_of(activation);
-    require(is_bounded(forward.activation), "the derivative of tanh needs all states; the final form takes relu or clip");
+    if (!is_bounded(forward.activation))
+      refuse("the derivative of " + activation + " needs all states; the final form takes relu or clip");
     forward.sequence = s;
     forward.wanted = Wanted::last_state;
-    forward.h0 = data(h0);
+    forward.h0 = read(h0);
     forward.h_n = data(h_n);
     forward.last_zero = data<int32_t>(last_zero);
   }
@@ -171,20 +182,21 @@ inline Backward backward_of(const Sequence& s, const Optional& grad, const Tenso
                             const Tensor& dh0) {
   Backward f{};
   f.sequence = s;
-  f.grad = data(grad);
+  f.grad = read(grad);
   if (grad) f.grad_stride_n = grad->stride(0), f.grad_stride_t = grad->stride(1);
-  f.grad_n = data(grad_n);
+  f.grad_n = read(grad_n);
   f.dh0 = data(dh0);
   switch (kept.scalar_type()) {
     case ScalarType::Byte:
       f.kept = Kept::bits;
-      f.bits = data<uint8_t>(kept);
+      f.bits = read<uint8_t>(kept);
       break;
     case ScalarType::Int:
       f.kept = Kept::last_zero;
-      f.last_zero = data<int32_t>(kept);
+      f.last_zero = read<int32_t>(kept);
+      check_last_zeros(s, f.last_zero);
       break;
-    default: f.kept = Kept::states; f.states = data(kept);
+    default: f.kept = Kept::states; f.states = read(kept);
   }
   return f;
 }

@@ -1,7 +1,7 @@
-// The operators srnn::shuffle_scan* for the CPU, through torch's stable ABI: check values, split the work, call the kernels.
+// The operators srnn::shuffle_scan* for the CPU, through torch's stable ABI: check the arguments, split the work, call the kernels.
 //
 // Work is split over sequences, or into a number of parts that depends on the shapes alone, so the bits do not depend on the
-// number of threads. ops.py has the schemas, the shapes for tracing and the derivatives; shapes and dtypes were checked before.
+// number of threads. ops.py has the schemas, the shapes for tracing and the derivatives.
 
 #include <memory>
 
@@ -46,8 +46,10 @@ struct CyclePlan {
   }
 };
 
-// The plan, or null where cycles are so short that most lanes of their blocks would be idle.
+// The plan, or null where cycles are so short that most lanes of their blocks would be idle, or where the two copies of a row
+// have more places than an int32 counts.
 std::unique_ptr<const CyclePlan> plan_blocks(const Sequence& s) {
+  if (s.H >= 1 << 30) return nullptr;
   auto plan = std::make_unique<const CyclePlan>(s);
   return plan->cycles.blocks * kLanes <= 4 * (s.H + kLanes) ? std::move(plan) : nullptr;
 }
@@ -55,7 +57,7 @@ std::unique_ptr<const CyclePlan> plan_blocks(const Sequence& s) {
 // table [V, H] -> [V, width], in the state's type and the order of the cycles.
 template <class S> void pad_rows(const Tensor& table, const Cycles& c, S* padded) {
   const int64_t V = table.size(0), H = table.size(1);
-  const S* from = data<S>(table);
+  const S* from = read<S>(table);
   parallel(V, [&](int64_t v0, int64_t v1) {
     for (int64_t v = v0; v < v1; ++v)
       for (int64_t i = 0; i < c.width; ++i) padded[v * c.width + i] = from[v * H + c.unit[i]];
@@ -96,28 +98,31 @@ Tensor table_gradient(const Sequence& s, int64_t V, int64_t width, const int32_t
     }
   });
   Tensor out = empty({V, s.H}, state_type(type));
-  if (type == Type::f64) fold_rows(data<double>(copies), parts, V, width, s.H, order, data<double>(out));
-  else fold_rows(data<float>(copies), parts, V, width, s.H, order, data<float>(out));
+  if (type == Type::f64) fold_rows(read<double>(copies), parts, V, width, s.H, order, data<double>(out));
+  else fold_rows(read<float>(copies), parts, V, width, s.H, order, data<float>(out));
   return out.scalar_type() == dtype ? out : torch::stable::to(out, dtype);
 }
 
 Input input_of(const Tensor& b, const Plan& plan, bool table) {
-  if (table) return {data(b), 0, b.stride(0), plan.ids.data()};
-  return {data(b), b.stride(0), b.stride(1), nullptr};
+  if (table) return {read(b), 0, b.stride(0), plan.ids.data()};
+  return {read(b), b.stride(0), b.stride(1), nullptr};
 }
 
-Plan plan_of(const Tensor& b, const Optional& ids, const Optional& permutation, const Optional& lengths, const Optional& reset,
-             bool reverse) {
-  const Tensor& rows = ids ? *ids : b;
-  return Plan(rows.size(0), rows.size(1), b.size(b.dim() - 1), b.size(0), ids, permutation, lengths, reset, reverse);
+// Checks what all forms of a scan over b take.
+Plan plan_of(const Shape& shape, const Tensor& b, const Optional& ids, const Optional& permutation, const Optional& lengths,
+             const Optional& reset, bool reverse) {
+  check_borders(shape, permutation, lengths, reset);
+  return Plan(shape, b.size(0), ids, permutation, lengths, reset, reverse);
 }
 
 std::tuple<Tensor, Tensor, Tensor> shuffle_scan(const Tensor& b_, const Tensor& h0_, const Optional& ids,
                                                 const Optional& permutation, const Optional& lengths, const Optional& reset,
                                                 bool reverse, const std::string& activation) {
-  const Tensor b = unit_stride(b_), h0 = dense(h0_);
-  const Plan plan = plan_of(b, ids, permutation, lengths, reset, reverse);
+  const Shape shape = check_scan_input("b", b_, ids);
+  check("h0", h0_, "[N, H]", {shape.N, shape.H}, {b_.scalar_type()});
+  const Plan plan = plan_of(shape, b_, ids, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
+  const Tensor b = unit_stride(b_), h0 = dense(h0_);
   StatesOut out(s, h0, activation);
   out.forward.input = input_of(b, plan, ids.has_value());
   const Kernels kernels = kernels_for(type_of(b));
@@ -137,7 +142,7 @@ void run_lanes(const Tensor& table, const Plan& plan, const Cycles& cycles, cons
   scan.cycles = cycles;
   scan.activation = f.activation;
   scan.ids = plan.ids.data();
-  scan.table = data(padded);
+  scan.table = read(padded);
   scan.h0 = f.h0;
   scan.h_n = f.h_n;
   scan.last_zero = f.last_zero;
@@ -148,9 +153,11 @@ void run_lanes(const Tensor& table, const Plan& plan, const Cycles& cycles, cons
 std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0_, const Optional& ids,
                                               const Optional& permutation, const Optional& lengths, const Optional& reset,
                                               bool reverse, const std::string& activation) {
-  const Tensor b = unit_stride(b_), h0 = dense(h0_);
-  const Plan plan = plan_of(b, ids, permutation, lengths, reset, reverse);
+  const Shape shape = check_scan_input("b", b_, ids);
+  check("h0", h0_, "[N, H]", {shape.N, shape.H}, {b_.scalar_type()});
+  const Plan plan = plan_of(shape, b_, ids, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
+  const Tensor b = unit_stride(b_), h0 = dense(h0_);
   LastStateOut out(s, h0, activation);
   if (const auto blocks = ids && s.N ? plan_blocks(s) : nullptr) {
     run_lanes(b, plan, blocks->cycles, out.forward, type_of(b));
@@ -165,9 +172,11 @@ std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0
 std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Tensor& kept_,
                                                  const Tensor& like, const Optional& ids, const Optional& permutation,
                                                  const Optional& lengths, const Optional& reset, bool reverse) {
+  const Shape shape = check_scan_input("like", like, ids);
+  check_gradients(shape, like.scalar_type(), grad_, grad_n_, kept_);
+  const Plan plan = plan_of(shape, like, ids, permutation, lengths, reset, reverse);
   const Tensor grad_n = dense(grad_n_), kept = dense(kept_);
   const Optional grad = unit_stride(grad_);
-  const Plan plan = plan_of(like, ids, permutation, lengths, reset, reverse);
   const Sequence& s = plan.sequence;
   const Type type = type_of(grad_n);
   const Kernels kernels = kernels_for(type);
@@ -178,7 +187,7 @@ std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Te
     const Tensor db = empty({s.N, s.T, s.H}, grad_n.scalar_type());
     f.db = data(db);
     if (s.N && s.T) parallel(s.N, [&](int64_t n0, int64_t n1) { kernels.backward(f, n0, n1); });
-    else if (s.N) std::memcpy(data(dh0), data(grad_n), grad_n.numel() * bytes_of(type));
+    else if (s.N) std::memcpy(data(dh0), read(grad_n), grad_n.numel() * bytes_of(type));
     return {db, dh0};
   }
   const int64_t V = like.size(0);
@@ -187,8 +196,8 @@ std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Te
     scan.sequence = s;
     scan.cycles = blocks->cycles;
     scan.ids = plan.ids.data();
-    scan.grad_n = data(grad_n);
-    scan.last_zero = const_cast<int32_t*>(f.last_zero);
+    scan.grad_n = read(grad_n);
+    scan.kept = f.last_zero;
     scan.dh0 = data(dh0);
     const auto work = [&](int64_t n0, int64_t n1, void* copy) {
       TableScan part = scan;

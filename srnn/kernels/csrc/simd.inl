@@ -215,10 +215,12 @@ INLINE Wide<double>::vec sigmoid(Wide<double>::vec x) {
   return y;
 }
 
-// Zeroed memory that is freed at the end of its scope.
+// Zeroed memory that is freed at the end of its scope; throws if there is none.
 template <class S> struct Scratch {
   S* memory;
-  explicit Scratch(int64_t count) : memory(static_cast<S*>(__builtin_calloc(count, sizeof(S)))) {}
+  explicit Scratch(int64_t count) : memory(static_cast<S*>(__builtin_calloc(count ? count : 1, sizeof(S)))) {
+    if (!memory) throw std::bad_alloc();
+  }
   ~Scratch() { __builtin_free(memory); }
   Scratch(const Scratch&) = delete;
 };

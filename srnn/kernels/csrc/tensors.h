@@ -7,8 +7,6 @@
 
 #include <array>
 #include <initializer_list>
-#include <stdexcept>
-#include <string>
 
 namespace srnn {
 
@@ -17,23 +15,17 @@ using torch::stable::Tensor;
 
 // Asked first, since a call of torch's dispatcher takes longer than a small kernel.
 inline Tensor dense(const Tensor& t) { return t.is_contiguous() ? t : torch::stable::contiguous(t); }
-template <class S> S* data(const Tensor& t) { return static_cast<S*>(t.mutable_data_ptr()); }
 
-// What the kernels rely on: pointers are walked by these sizes alone.
-inline void require(bool holds, const char* what) {
-  if (!holds) throw std::runtime_error(what);
-}
+// `data` is for results, `read` for what only is read: torch may share the memory of an argument with other tensors.
+template <class S> S* data(const Tensor& t) { return static_cast<S*>(t.mutable_data_ptr()); }
+template <class S> const S* read(const Tensor& t) { return static_cast<const S*>(t.const_data_ptr()); }
+
 inline bool has_shape(const Tensor& t, std::initializer_list<int64_t> shape) {
   if (t.dim() != static_cast<int64_t>(shape.size())) return false;
   int64_t i = 0;
   for (int64_t size : shape)
     if (t.size(i++) != size) return false;
   return true;
-}
-inline void require_type(const Tensor& like, std::initializer_list<const Tensor*> others) {
-  const ScalarType type = like.scalar_type();
-  require(type == ScalarType::Float || type == ScalarType::Double, "the tensors must be float32 or float64");
-  for (const Tensor* t : others) require(t->scalar_type() == type, "the tensors must be of one dtype");
 }
 
 // `f` with a zero of the type that the numbers have.

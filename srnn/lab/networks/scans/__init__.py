@@ -13,6 +13,7 @@ import torch
 from srnn import kernels
 from srnn.errors import BackendError, DerivativeError
 from srnn.kernels import native
+from srnn.kernels.arguments import checked
 from srnn.kernels.ops import is_differentiated
 
 NAMESPACES = ("srnn_lab", "srnn_lab_torch")
@@ -44,13 +45,13 @@ def operators() -> Any:
     return torch.ops.srnn_lab_torch
 
 
-def define(schema: str, function: Callable[..., Any], fake: Callable[..., Any]) -> None:
-    """Defines an operator in both namespaces, with its plain code and its shapes for tracing."""
+def define(schema: str, check: Callable[..., None], function: Callable[..., Any], fake: Callable[..., Any]) -> None:
+    """Defines an operator in both namespaces: the check of its arguments, its plain code, and its shapes for tracing."""
     for namespace in NAMESPACES:
         name = f"{namespace}::{schema.split('(')[0]}"
         torch.library.define(name, schema[schema.index("(") :])
-        torch.library.impl(name, "CompositeExplicitAutograd", function)
-        torch.library.register_fake(name, fake)
+        torch.library.impl(name, "CompositeExplicitAutograd", checked(check, function))
+        torch.library.register_fake(name, checked(check, fake))
 
 
 def derive(name: str, backward: Callable[..., Any], setup: Callable[..., None]) -> None:

@@ -12,7 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from srnn.errors import ShapeError, one_of
+from srnn.kernels.arguments import WIDE_FLOATS, below_limit, fits, has_dtype, has_rank
 from srnn.lab.networks.scans import define, derive, operators
+
+KINDS = ("identity", "relu", "complex")
 
 
 def linear_scan(b: Tensor, a: Tensor, h0: Tensor, kind: str = "identity") -> Tensor:
@@ -92,13 +96,38 @@ def _conjugate(a: Tensor, kind: str) -> Tensor:
     return torch.cat([a.chunk(2, dim=-1)[0], -a.chunk(2, dim=-1)[1]], dim=-1) if kind == "complex" else a
 
 
+def _check(b: Tensor, a: Tensor, h0: Tensor, kind: str, name: str = "b") -> None:
+    """Raises for arguments that do not fit; csrc/linear_scan.cpp checks the same."""
+    if kind not in KINDS:
+        raise one_of("kind", kind, KINDS)
+    has_rank(name, b, "[N, T, K]", 3)
+    has_dtype(name, b, WIDE_FLOATS)
+    N, T, K = b.shape
+    below_limit(name, T=T, K=K)
+    if kind == "complex" and K % 2:
+        raise ShapeError(f"{name} must have an even K, real and imaginary parts; got K = {K}")
+    steps = a.dim() == 3 and kind != "complex"
+    fits("a", a, "[N, T, K]" if steps else "[K]", (N, T, K) if steps else (K,), (b.dtype,), b)
+    fits("h0", h0, "[N, K]", (N, K), (b.dtype,), b)
+
+
+def _check_backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: str) -> None:
+    _check(grad, a, h0, kind, "grad")
+    fits("states", states, "[N, T, K]", tuple(grad.shape), (grad.dtype,), grad)
+
+
+def _fake(b: Tensor, a: Tensor, h0: Tensor, kind: str) -> Tensor:
+    return b.new_empty(b.shape)
+
+
 def _fake_backward(grad: Tensor, states: Tensor, a: Tensor, h0: Tensor, kind: str) -> tuple[Tensor, Tensor, Tensor]:
     return grad.new_empty(grad.shape), a.new_empty((a if a.dim() == 3 else h0).shape), h0.new_empty(h0.shape)
 
 
-define("linear_scan(Tensor b, Tensor a, Tensor h0, str kind) -> Tensor", _forward, lambda b, a, h0, kind: b.new_empty(b.shape))
+define("linear_scan(Tensor b, Tensor a, Tensor h0, str kind) -> Tensor", _check, _forward, _fake)
 define(
     "linear_scan_backward(Tensor grad, Tensor states, Tensor a, Tensor h0, str kind) -> (Tensor, Tensor, Tensor)",
+    _check_backward,
     _backward,
     _fake_backward,
 )

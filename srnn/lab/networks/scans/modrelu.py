@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from srnn.errors import ShapeError
+from srnn.kernels.arguments import WIDE_FLOATS, below_limit, fits, has_dtype, has_rank
 from srnn.lab.networks.scans import define, derive, operators
 
 EPSILON = 1e-5  # as in csrc/modrelu_scan.cpp
@@ -63,13 +65,37 @@ def _backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> tuple[Tensor,
     return dz, db
 
 
+def _check_maps(name: str, x: Tensor, W: Tensor, b: Tensor) -> None:
+    """Raises for arguments that do not fit; csrc/modrelu_scan.cpp checks the same."""
+    has_rank(name, x, "[T, N, K]", 3)
+    has_dtype(name, x, WIDE_FLOATS)
+    has_rank("b", b, "[H]", 1)
+    K, H = x.shape[2], b.shape[0]
+    below_limit(name, T=x.shape[0], K=K)
+    if K not in (H, 2 * H):
+        raise ShapeError(f"b must be [H] with K = {K} equal to H, or 2 H for a complex state; got shape {tuple(b.shape)}")
+    fits("b", b, "[H]", (H,), (x.dtype,), x)
+    fits("W", W, "[K, K]", (K, K), (x.dtype,), x)
+
+
+def _check(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> None:
+    _check_maps("x", x, W, b)
+    fits("h0", h0, "[N, K]", (x.shape[1], x.shape[2]), (x.dtype,), x)
+
+
+def _check_backward(grad: Tensor, kept: Tensor, W: Tensor, b: Tensor) -> None:
+    _check_maps("grad", grad, W, b)
+    fits("kept", kept, "[T, N, K]", tuple(grad.shape), (grad.dtype,), grad)
+
+
 def _fake(x: Tensor, W: Tensor, b: Tensor, h0: Tensor) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(0 if x.shape[-1] == b.shape[0] else x.shape)
 
 
-define("modrelu_scan(Tensor x, Tensor W, Tensor b, Tensor h0) -> (Tensor, Tensor)", _forward, _fake)
+define("modrelu_scan(Tensor x, Tensor W, Tensor b, Tensor h0) -> (Tensor, Tensor)", _check, _forward, _fake)
 define(
     "modrelu_scan_backward(Tensor grad, Tensor kept, Tensor W, Tensor b) -> (Tensor, Tensor)",
+    _check_backward,
     _backward,
     lambda grad, kept, W, b: (grad.new_empty(grad.shape), b.new_empty(b.shape)),
 )

@@ -10,7 +10,7 @@
 #include <string>
 #include <tuple>
 
-#include "tensors.h"
+#include "checks.h"
 
 namespace {
 
@@ -18,27 +18,33 @@ using namespace srnn;
 
 enum class Kind { identity, relu, complex };
 
-Kind kind_of(const std::string& name) {
-  require(name == "identity" || name == "relu" || name == "complex", "linear_scan: kind must be identity, relu or complex");
-  return name == "relu" ? Kind::relu : name == "complex" ? Kind::complex : Kind::identity;
-}
+constexpr struct {
+  const char* name;
+  Kind kind;
+} kKinds[] = {{"identity", Kind::identity}, {"relu", Kind::relu}, {"complex", Kind::complex}};
 
-// b or its gradient [N, T, K], a [K] or [N, T, K], h0 [N, K], all of one type.
-void check(const Tensor& b, const Tensor& a, const Tensor& h0, Kind kind) {
-  require_type(b, {&a, &h0});
-  require(b.dim() == 3, "linear_scan: b must be [N, T, K]");
+// b or its gradient [N, T, K], a [K] or [N, T, K], h0 [N, K], all of one type. linear.py checks the same.
+Kind check_arguments(const Name& name, const Tensor& b, const Tensor& a, const Tensor& h0, const std::string& kind_name) {
+  const Kind kind = check_named("kind", kind_name, kKinds).kind;
+  check_rank(name, b, "[N, T, K]", 3);
+  check_type(name, b, kWideFloats);
   const int64_t N = b.size(0), T = b.size(1), K = b.size(2);
-  require(has_shape(a, {K}) || (has_shape(a, {N, T, K}) && kind != Kind::complex),
-          "linear_scan: a must be [K], or as b if real");
-  require(has_shape(h0, {N, K}), "linear_scan: h0 must be [N, K]");
-  require(kind != Kind::complex || K % 2 == 0, "linear_scan: a complex state has an even number of parts");
+  check_below_limit(name, "T", T);
+  check_below_limit(name, "K", K);
+  if (kind == Kind::complex && K % 2)
+    refuse(must(name, "have an even K, real and imaginary parts; got K = " + std::to_string(K)));
+  if (a.dim() == 3 && kind != Kind::complex) check("a", a, "[N, T, K]", {N, T, K}, {b.scalar_type()});
+  else check("a", a, "[K]", {K}, {b.scalar_type()});
+  check("h0", h0, "[N, K]", {N, K}, {b.scalar_type()});
+  return kind;
 }
 
 template <class S> struct Scan {
   int64_t T, K;
   bool varies;  // a is [N, T, K]
   const S *a, *b, *h0;
-  S* states;
+  const S* states;  // the results of the forward pass, which writes them to `out`
+  S* out;
   const S* grad;
   S *db, *da, *dh0;  // da: [N, T, K], or sums over time [N, K]
 
@@ -48,10 +54,10 @@ template <class S> struct Scan {
   template <bool relu> void forward(int64_t n) const {
     for (int64_t t = 0; t < T; ++t) {
       const S *at = a_at(n, t), *bt = b + (n * T + t) * K, *h = before(n, t);
-      S* out = states + (n * T + t) * K;
+      S* now = out + (n * T + t) * K;
       for (int64_t i = 0; i < K; ++i) {
         const S v = at[i] * h[i] + bt[i];
-        out[i] = relu && v <= 0 ? S(0) : v;  // NaN passes
+        now[i] = relu && v <= 0 ? S(0) : v;  // NaN passes
       }
     }
   }
@@ -78,11 +84,11 @@ template <class S> struct Scan {
     const S *re = a, *im = a + H;
     for (int64_t t = 0; t < T; ++t) {
       const S *bt = b + (n * T + t) * K, *h = before(n, t);
-      S* out = states + (n * T + t) * K;
+      S* now = out + (n * T + t) * K;
       for (int64_t i = 0; i < H; ++i) {
         const S x = h[i], y = h[H + i];
-        out[i] = re[i] * x - im[i] * y + bt[i];
-        out[H + i] = re[i] * y + im[i] * x + bt[H + i];
+        now[i] = re[i] * x - im[i] * y + bt[i];
+        now[H + i] = re[i] * y + im[i] * x + bt[H + i];
       }
     }
   }
@@ -132,26 +138,24 @@ template <class S> void run_backward(const Scan<S>& s, int64_t N, Kind kind) {
   });
 }
 
-Tensor linear_scan(const Tensor& b_, const Tensor& a_, const Tensor& h0_, const std::string& kind) {
-  check(b_, a_, h0_, kind_of(kind));
+Tensor linear_scan(const Tensor& b_, const Tensor& a_, const Tensor& h0_, const std::string& kind_name) {
+  const Kind kind = check_arguments("b", b_, a_, h0_, kind_name);
   const Tensor b = dense(b_), a = dense(a_), h0 = dense(h0_);
   const Tensor states = torch::stable::empty({b.size(0), b.size(1), b.size(2)}, b.scalar_type());
   by_type(b, [&](auto zero) {
     using S = decltype(zero);
     Scan<S> s{};
     s.T = b.size(1), s.K = b.size(2), s.varies = a.dim() == 3;
-    s.a = data<S>(a), s.b = data<S>(b), s.h0 = data<S>(h0), s.states = data<S>(states);
-    run_forward(s, b.size(0), kind_of(kind));
+    s.a = read<S>(a), s.b = read<S>(b), s.h0 = read<S>(h0), s.states = s.out = data<S>(states);
+    run_forward(s, b.size(0), kind);
   });
   return states;
 }
 
 std::tuple<Tensor, Tensor, Tensor> linear_scan_backward(const Tensor& grad_, const Tensor& states_, const Tensor& a_,
-                                                        const Tensor& h0_, const std::string& kind) {
-  check(grad_, a_, h0_, kind_of(kind));
-  require_type(grad_, {&states_});
-  require(has_shape(states_, {grad_.size(0), grad_.size(1), grad_.size(2)}),
-          "linear_scan: states must be shaped like their gradient");
+                                                        const Tensor& h0_, const std::string& kind_name) {
+  const Kind kind = check_arguments("grad", grad_, a_, h0_, kind_name);
+  check("states", states_, "[N, T, K]", {grad_.size(0), grad_.size(1), grad_.size(2)}, {grad_.scalar_type()});
   const Tensor grad = dense(grad_), states = dense(states_), a = dense(a_), h0 = dense(h0_);
   const int64_t N = grad.size(0), T = grad.size(1), K = grad.size(2);
   const bool varies = a.dim() == 3;
@@ -162,9 +166,9 @@ std::tuple<Tensor, Tensor, Tensor> linear_scan_backward(const Tensor& grad_, con
     using S = decltype(zero);
     Scan<S> s{};
     s.T = T, s.K = K, s.varies = varies;
-    s.a = data<S>(a), s.h0 = data<S>(h0), s.states = data<S>(states), s.grad = data<S>(grad);
+    s.a = read<S>(a), s.h0 = read<S>(h0), s.states = read<S>(states), s.grad = read<S>(grad);
     s.db = data<S>(db), s.da = data<S>(da), s.dh0 = data<S>(dh0);
-    run_backward(s, N, kind_of(kind));
+    run_backward(s, N, kind);
   });
   return {db, da, dh0};
 }

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "tensors.h"
+#include "checks.h"
 
 namespace {
 
@@ -88,19 +88,24 @@ template <class S> void derive(S* d, const S* grad, const S* kept, const S* b, S
   });
 }
 
-// x or a gradient [T, N, K], W [K, K], b [H] with K = H or 2 H, all of one type.
-void check(const Tensor& x, const Tensor& W, const Tensor& b) {
-  require_type(x, {&W, &b});
-  require(x.dim() == 3 && b.dim() == 1, "modrelu_scan: x must be [T, N, K] and b [H]");
+// x or a gradient [T, N, K], W [K, K], b [H] with K = H or 2 H, all of one type. modrelu.py checks the same.
+void check_maps(const Name& name, const Tensor& x, const Tensor& W, const Tensor& b) {
+  check_rank(name, x, "[T, N, K]", 3);
+  check_type(name, x, kWideFloats);
+  check_rank("b", b, "[H]", 1);
   const int64_t K = x.size(2), H = b.size(0);
-  require(has_shape(W, {K, K}), "modrelu_scan: W must be [K, K]");
-  require(K == H || K == 2 * H, "modrelu_scan: K must be H, or 2 H for a complex state");
+  check_below_limit(name, "T", x.size(0));
+  check_below_limit(name, "K", K);
+  if (K != H && K != 2 * H)
+    refuse(must("b", "be [H] with K = " + std::to_string(K) + " equal to H, or 2 H for a complex state; got shape " +
+                         text_of(b.sizes())));
+  check_type("b", b, {x.scalar_type()});
+  check("W", W, "[K, K]", {K, K}, {x.scalar_type()});
 }
 
 std::tuple<Tensor, Tensor> modrelu_scan(const Tensor& x_, const Tensor& W_, const Tensor& b_, const Tensor& h0_) {
-  check(x_, W_, b_);
-  require_type(x_, {&h0_});
-  require(has_shape(h0_, {x_.size(1), x_.size(2)}), "modrelu_scan: h0 must be [N, K]");
+  check_maps("x", x_, W_, b_);
+  check("h0", h0_, "[N, K]", {x_.size(1), x_.size(2)}, {x_.scalar_type()});
   const Tensor x = dense(x_), W = dense(W_), b = dense(b_), h0 = dense(h0_);
   const int64_t T = x.size(0), N = x.size(1), K = x.size(2), H = b.size(0);
   const bool complex = K == 2 * H;
@@ -111,17 +116,15 @@ std::tuple<Tensor, Tensor> modrelu_scan(const Tensor& x_, const Tensor& W_, cons
     for (int64_t t = 0; t < T; ++t) {
       const Tensor z_t = step(z, complex ? t : 0);
       mm_out(z_t, t ? step(states, t - 1) : h0, W);
-      activate<S>(data<S>(z_t), data<S>(x) + t * N * K, data<S>(b), data<S>(states) + t * N * K, N, H, complex);
+      activate<S>(data<S>(z_t), read<S>(x) + t * N * K, read<S>(b), data<S>(states) + t * N * K, N, H, complex);
     }
   });
   return {states, complex ? z : torch::stable::empty({0}, x.scalar_type())};
 }
 
 std::tuple<Tensor, Tensor> modrelu_scan_backward(const Tensor& grad_, const Tensor& kept_, const Tensor& W_, const Tensor& b_) {
-  check(grad_, W_, b_);
-  require_type(grad_, {&kept_});
-  require(has_shape(kept_, {grad_.size(0), grad_.size(1), grad_.size(2)}),
-          "modrelu_scan: what is kept must be shaped as the gradient");
+  check_maps("grad", grad_, W_, b_);
+  check("kept", kept_, "[T, N, K]", {grad_.size(0), grad_.size(1), grad_.size(2)}, {grad_.scalar_type()});
   const Tensor grad = dense(grad_), kept = dense(kept_), W = dense(W_), b = dense(b_);
   const int64_t T = grad.size(0), N = grad.size(1), K = grad.size(2), H = b.size(0);
   const Tensor dz = torch::stable::empty({T, N, K}, grad.scalar_type()), db = torch::stable::empty({H}, grad.scalar_type());
@@ -134,7 +137,7 @@ std::tuple<Tensor, Tensor> modrelu_scan_backward(const Tensor& grad_, const Tens
       S* d = data<S>(dz) + t * N * K;
       if (t == T - 1) std::fill_n(d, N * K, S(0));
       else mm_out(step(dz, t), step(dz, t + 1), across);
-      derive<S>(d, data<S>(grad) + t * N * K, data<S>(kept) + t * N * K, data<S>(b), data<S>(db), N, H, K == 2 * H);
+      derive<S>(d, read<S>(grad) + t * N * K, read<S>(kept) + t * N * K, read<S>(b), data<S>(db), N, H, K == 2 * H);
     }
   });
   return {dz, db};
