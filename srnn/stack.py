@@ -1,12 +1,13 @@
 """Residual blocks around `SRNN`, with the interface of `nn.GRU`: use it for best results; `SRNN` is the paper's layer.
 
     x  = W_in input                                            width numbers per step
-    x <- x + dropout(GLU(W norm(SRNN(norm(x)))))               once per layer; GLU(u, v) = u * sigmoid(v)
+    x <- x + dropout(GLU(W norm(SRNN(norm(x))) + V norm(x)))   once per layer; GLU(u, v) = u * sigmoid(v)
     output = W_out norm(x)                                     directions * H numbers per step, as from nn.GRU
 
 Its SRNN differs from the paper's in four defaults, chosen with the programs of `srnn bench --swap` (docs/learning.md): f_r is
 affine, states are clipped, the gate starts a little closed, and a quarter of the units keep their place. A unit that keeps its
-place holds a value until something is written to it. A value in a unit that shifts is in another unit at every step.
+place holds a value until something is written to it. A value in a unit that shifts is in another unit at every step. V lets the
+present input choose what is read from the states: b is added to them, so that alone they could only be read as a whole.
 
 The maps read normalised states only, so the output is bounded by the weights for sequences of any length. A program that feeds
 a plain SRNN with ReLU its own output can diverge: its states have no bound and can grow with the number of steps.
@@ -32,7 +33,7 @@ GAIN = 2.0  # times the first weights of f_r's output map
 
 
 class ResidualBlock(nn.Module):
-    """The parts of x + dropout(GLU(W norm(SRNN(norm(x))))); `mix` computes what follows the SRNN."""
+    """The parts of x + dropout(GLU(W norm(SRNN(norm(x))) + V norm(x))); `mix` computes what follows the SRNN."""
 
     def __init__(self, width: int, hidden_size: int, bias: bool, bidirectional: bool, **settings: Any) -> None:
         super().__init__()
@@ -41,11 +42,12 @@ class ResidualBlock(nn.Module):
         self.rnn = SRNN(width, hidden_size, bias=bias, batch_first=True, bidirectional=bidirectional, **settings)
         self.state_norm = nn.LayerNorm(D * hidden_size, **like)
         self.linear = nn.Linear(D * hidden_size, 2 * width, **like)
+        self.direct = nn.Linear(width, 2 * width, **{**like, "bias": False})  # V; W has the bias of both
         self._strengthen()
 
     def reset_parameters(self) -> None:
         """Draws weights and biases again, as at construction."""
-        for part in (self.norm, self.rnn, self.state_norm, self.linear):
+        for part in (self.norm, self.rnn, self.state_norm, self.linear, self.direct):
             part.reset_parameters()
         self._strengthen()
 
@@ -54,9 +56,10 @@ class ResidualBlock(nn.Module):
             for b in self.rnn.b:
                 b.linear.weight.mul_(GAIN)
 
-    def mix(self, x: Tensor, states: Tensor, dropout: float) -> Tensor:
-        """Returns x + dropout(GLU(W norm(states))), from [..., width] and [..., D * H]."""
-        return x + F.dropout(F.glu(self.linear(self.state_norm(states)), dim=-1), dropout, self.training)
+    def mix(self, x: Tensor, normed: Tensor, states: Tensor, dropout: float) -> Tensor:
+        """Returns x + dropout(GLU(W norm(states) + V normed)), from x and normed [..., width] and states [..., D * H]."""
+        read = self.linear(self.state_norm(states)) + self.direct(normed)
+        return x + F.dropout(F.glu(read, dim=-1), dropout, self.training)
 
 
 class SRNNStack(_Sequences):
@@ -168,8 +171,9 @@ class SRNNStack(_Sequences):
         h = self._state("h", h, {"layers": self.num_layers}, batch, x)
         x, states = self.encode(x), []
         for block, h_l in zip(self.blocks, h.split(1), strict=True):
-            states.append(block.rnn.step(block.norm(x), h_l, reset))
-            x = block.mix(x, states[-1][0], self.dropout)
+            normed = block.norm(x)
+            states.append(block.rnn.step(normed, h_l, reset))
+            x = block.mix(x, normed, states[-1][0], self.dropout)
         return self.decode(self.norm(x)), torch.cat(states)
 
     def reset_parameters(self) -> None:
@@ -204,7 +208,8 @@ class SRNNStack(_Sequences):
         D, states = 2 if self.bidirectional else 1, []
         for k, (block, h) in enumerate(zip(self.blocks, h0.split(D), strict=True)):
             # The first SRNN is given symbols as they are, so that its b is made once for each of them and not at every step.
-            inputs = {"input": block.norm(y)} if y is not None else {"input": x, "alphabet": block.norm(table)}
+            normed = block.norm(table if y is None else y)
+            inputs = {"input": x, "alphabet": normed} if y is None else {"input": normed}
             inputs |= {"hx": h, "lengths": ends, "reset": reset}
             is_end = bool(final) and k + 1 == self.num_layers
             if is_end and (D == 1 or final == "state"):
@@ -214,10 +219,12 @@ class SRNNStack(_Sequences):
             states.append(h_n)
             if is_end and final == "state":
                 return None, torch.cat(states)
-            y = F.embedding(x.long(), table) if y is None else y
+            if y is None:
+                y, normed = F.embedding(x.long(), table), F.embedding(x.long(), normed)
             if is_end:
-                y, outputs = _last(y, ends), h_n[0] if outputs is None else _last(outputs, ends)
-            y = block.mix(y, outputs, self.dropout)
+                y, normed = _last(y, ends), _last(normed, ends)
+                outputs = h_n[0] if outputs is None else _last(outputs, ends)
+            y = block.mix(y, normed, outputs, self.dropout)
         output = self.decode(self.norm(y))
         if final:
             return None, (output if ends is None else output.masked_fill(ends[:, None] == 0, 0))[None]

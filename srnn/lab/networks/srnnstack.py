@@ -1,6 +1,6 @@
 """SRNNStack: residual blocks around SRNN, which are not in the paper.
 
-Each of `num_layers` blocks, between an input map and an output map, computes x <- x + GLU(W norm(SRNN(norm(x)))).
+Each of `num_layers` blocks, between an input map and an output map, computes x <- x + GLU(W norm(SRNN(norm(x))) + V norm(x)).
 """
 
 from dataclasses import dataclass
