@@ -47,7 +47,7 @@ def test_step_is_computing_plus_adding_up() -> None:
     assert cost.compute(1) == pytest.approx(0.11)
     assert cost.step(10, link) == pytest.approx(0.01 + 0.01 + 0.036)
     assert cost.compute(8) == pytest.approx(0.01 + 0.013)  # one of the eight has 13 sequences
-    # Computing takes 25 and 23 ms with 7 and with 8 processes, adding up 24 and 28.
+    # Computing takes 25 and 23 ms with 7 and with 8 processes, all-reduce 24 and 28.
     assert cost.overtaken(link) == 8
     assert cost.best(link) == 5  # 30 and 16 ms; 31 and 20 with six, 35 and 12 with four
 
@@ -87,7 +87,7 @@ def test_figure_shows_the_measured_points(record: dict[str, Any], tmp_path: Path
     for panel, top in zip(figure.panels, (64, 16), strict=True):
         lines = {line.label: line for line in panel.lines}
         assert lines["computing"].x[-1] == top
-        assert lines["adding up, this machine"].x[0] == 2
+        assert lines["all-reduce, this machine"].x[0] == 2
         assert list(lines["measured (dots)"].x) == [1, 2]
         assert lines["measured (dots)"].y[1] == pytest.approx(8.0)
     plot.save(figure, tmp_path, ("svg",))
@@ -135,4 +135,4 @@ def test_command_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsy
         app(["bench", "--scale", "--repeats", "2", "--out", str(tmp_path / "scale.json")])
     assert end.value.code == 0
     assert asked == [2]
-    assert "adding up takes longer than computing" in capsys.readouterr().out
+    assert "all-reduce takes longer than computing" in capsys.readouterr().out

@@ -32,7 +32,7 @@ def record() -> dict[str, Any]:
 def test_every_layer_is_compared_with_its_counterpart(record: dict[str, Any]) -> None:
     shown = next(step.parts(record))
     assert isinstance(shown, Table)
-    assert shown.headings == ["layer", "compared with", "batch 1", "wanted, at most"]
+    assert shown.headings == ["layer", "compared with", "batch 1", "target, at most"]
     body = shown.rows
     assert body[0] == ["SRNN.step", "nn.GRUCell", "0.51", "0.7"]
     assert body[3] == ["SRNN, T = 1", "nn.GRU, T = 1", "0.75", "1"]

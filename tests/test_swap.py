@@ -515,7 +515,7 @@ def test_runs_on_other_data_are_repeated(tmp_path: Path, monkeypatch: pytest.Mon
     swap.main(**how)
     assert len(made) == 96 + 16
     assert {run.program.name for run in made[96:]} == {"characters"}
-    assert len(lines(tmp_path / "swap.jsonl")) == 96
+    assert len(store.read_all(tmp_path / "swap.jsonl")) == 96
 
 
 def test_damaged_lines_are_reported_and_their_runs_repeated(

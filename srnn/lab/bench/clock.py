@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from srnn import kernels
+from srnn.lab.training.loop import torch_unchanged
 
 Call = Callable[[], Any]
 
@@ -63,13 +64,9 @@ def ratio(times: Mapping[Any, list[float]], over: Any, under: Any) -> float:
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
     """Runs a block on so many threads, and restores torch's number of threads and its random generator afterwards."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.set_num_threads(before)
+    with torch_unchanged():
+        torch.set_num_threads(count)
+        yield
 
 
 def on_backend(backend: str, call: Call) -> Call:

@@ -75,7 +75,7 @@ class Cost:
         return self.compute(n) + link.reduce(n, self.size)
 
     def overtaken(self, link: Link) -> int | None:
-        """Returns the number of processes from which on adding up takes longer than computing, or None.
+        """Returns the number of processes from which on all-reduce takes longer than computing, or None.
 
         Counted up to one sequence per process.
         """
@@ -172,7 +172,7 @@ HEADING = (
     "processes",
     "sequences of each",
     "computing, ms",
-    "adding up here, ms",
+    "all-reduce here, ms",
     "over Ethernet, ms",
     "times faster here",
     "over Ethernet",
@@ -183,7 +183,7 @@ HEADING = (
 
 
 def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
-    """Yields for each place a paragraph, a table, and when adding up takes longer than computing; then links and origin."""
+    """Yields for each place a paragraph, a table, and when all-reduce takes longer than computing; then links and origin."""
     both = here, assumed = links(record)
     for s in PLACES:
         place = record["measured"]["places"][s.key]
@@ -193,7 +193,7 @@ def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
             f"**{s.title}**, {s.H} units, batch {s.N}, {UPDATES[s.key]:,} updates: c {1e3 * model.fixed:.1f} ms, "
             f"w {1e3 * model.per_sequence:.2f} ms, G {model.size / 1024:.0f} KiB. Two processes, measured: "
             f"{one / two:.2f} times as fast as one; by the model {model.compute(1) / model.step(2, here):.2f}. While another "
-            "process does the same, and nothing is added up, half a batch takes "
+            "process does the same, and no gradients are exchanged, half a batch takes "
             f"{place['apart'] / place['alone'][str(s.N // 2)]:.2f} times as long."
         )
         yield Table(HEADING, [_row(model, n, UPDATES[s.key], here, assumed) for n in SHOWN], names=0)
@@ -218,7 +218,7 @@ def _row(model: Cost, n: int, updates: int, here: Link, assumed: Link) -> list[s
 def _overtaken(model: Cost, link: Link) -> str:
     n, best = model.overtaken(link), model.best(link)
     when = f"takes longer than computing from {n} processes on" if n else f"never takes longer, up to {model.batch} processes"
-    return f"{link.name.split(',')[0]}: adding up {when}; the shortest step has {best}."
+    return f"{link.name.split(',')[0]}: all-reduce {when}; the shortest step has {best}."
 
 
 def figure(record: Mapping[str, Any], name: str) -> Figure:
@@ -232,8 +232,8 @@ def figure(record: Mapping[str, Any], name: str) -> Figure:
         lines: dict[str, tuple[str, list[float]]] = {
             "step, this machine": ("srnn", [model.step(n, here) for n in counts]),
             "computing": ("gru", [model.compute(n) for n in counts]),
-            "adding up, this machine": ("lstm", [here.reduce(n, model.size) for n in counts[1:]]),
-            "adding up, 10 Gbit/s": ("urnn", [assumed.reduce(n, model.size) for n in counts[1:]]),
+            "all-reduce, this machine": ("lstm", [here.reduce(n, model.size) for n in counts[1:]]),
+            "all-reduce, 10 Gbit/s": ("urnn", [assumed.reduce(n, model.size) for n in counts[1:]]),
         }
         curves = [Curve(label, counts[-len(y) :], [1e3 * each for each in y], style) for label, (style, y) in lines.items()]
         curves.append(Curve("measured (dots)", [1, 2], [1e3 * each for each in measured], "rnn", dots="o", thin=True))

@@ -35,7 +35,7 @@ COMPARED: dict[str, tuple[str, float | None]] = {
 }
 MEANING = (
     "Time of one step over that of the layer in the second column, 128 inputs and 128 units, one thread. Below 1 is faster. "
-    "With gradients: forward and backward. SRNNStack.step runs two layers and five more maps than SRNN.step."
+    "With gradients: forward and backward. SRNNStack.step runs two layers and more maps than SRNN.step."
 )
 
 
@@ -140,6 +140,6 @@ def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
     for side, (other, wanted) in COMPARED.items():
         cells = [f"{case['ratios'][side]:.2f}" if side in case["ratios"] else "not run" for case in cases]
         rows.append([side, other, *cells, "" if wanted is None else f"{wanted:g}"])
-    yield Table(["layer", "compared with", *(case["case"] for case in cases), "wanted, at most"], rows, names=2)
+    yield Table(["layer", "compared with", *(case["case"] for case in cases), "target, at most"], rows, names=2)
     yield MEANING
     yield origin(record, f"torch {record['versions']['torch']}")
