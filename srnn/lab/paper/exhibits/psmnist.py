@@ -6,6 +6,7 @@ from srnn.lab.paper.evidence import WORSE, Evidence, Missing, Result, compare, m
 from srnn.lab.paper.figure import Figure, Panel, is_drawn, over_both, style
 from srnn.lab.paper.plan import BASELINES, TASKS, Exhibit, Line, Plan, Point, grid
 from srnn.lab.paper.verdicts import FAILS, OUTCOMES, Judgement, Part, Parts, claim, combine, finding, show_mean, srnn_at
+from srnn.lab.training.progress import number
 
 # SRNN needs up to 16.7 minutes of one core for its 60 epochs, and 50 for those of the big version: baselines get no less.
 MINUTES, BIG_MINUTES = 17.0, 50.5
@@ -64,6 +65,12 @@ def _epochs(result: Result) -> str:
     return f"{result.epochs:.1f} epochs"
 
 
+def _seeds(results: Sequence[Result]) -> str:
+    """Returns the values of several seeds, for which one mean can stand badly."""
+    values = [number(each.value) for each in results if each.value is not None]
+    return f"mean of {', '.join(values)}; " if len(values) > 1 else ""
+
+
 LARGER = 3  # times the parameters of SRNN
 ALSO = (LONG_GRU, *(Line(name, recipe="original") for name in BASELINES))  # can beat SRNN too, and may be missing
 
@@ -82,8 +89,8 @@ def best_at_digits(evidence: Evidence) -> Judgement:
     lost = WORSE in (*outcomes, *(compare(ours, each) for each in more.values()))
     larger = [baselines[Line(name)][0].parameters > LARGER * ours[0].parameters for name in (*GATED, "nru")]
     every = (baselines | more).items()
-    shown = [f"{line} {show_mean(each)} ({each[0].parameters:,}; {_epochs(each[0])})" for line, each in every]
-    said = f"SRNN {show_mean(ours)} ({ours[0].parameters:,} parameters; {_epochs(ours[0])}); {', '.join(shown)}"
+    shown = [f"{line} {show_mean(each)} ({_seeds(each)}{each[0].parameters:,}; {_epochs(each[0])})" for line, each in every]
+    said = f"SRNN {show_mean(ours)} ({_seeds(ours)}{ours[0].parameters:,} parameters; {_epochs(ours[0])}); {', '.join(shown)}"
     verdict = FAILS if lost else combine((OUTCOMES[each] for each in outcomes), larger)
     return Judgement(verdict, said, f"{show_mean(ours)} % accuracy")
 
