@@ -11,9 +11,14 @@ from rich.text import Text
 GAP = 2  # columns between two columns of a table
 
 
+def printable(text: str, allowed: str = "") -> str:
+    """Returns text with `\\x1b` and the like in the place of control characters, which could change the terminal."""
+    return "".join(c if c.isprintable() or c in allowed else repr(c)[1:-1] for c in text)
+
+
 def say(console: Console, text: str) -> None:
-    """Prints a line as it is, however long: no markup, no colours, no line breaks."""
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Prints a line as it is, however long: no markup, no colours, no line breaks, no control characters."""
+    console.print(printable(text, allowed="\n"), markup=False, highlight=False, soft_wrap=True)
 
 
 def print_table(
@@ -35,7 +40,7 @@ def print_table(
         title: Line above the table.
         note: Text below the table.
     """
-    cells = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    cells = [[cell if isinstance(cell, Text) else Text(printable(cell, "\n")) for cell in row] for row in rows]
     columns = [[heading, *(row[k].plain for row in cells)] for k, heading in enumerate(headings)]
     least = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in columns]
     most = [max(cell_len(text) for text in column) for column in columns]

@@ -16,25 +16,28 @@ except ModuleNotFoundError as missing:
 import srnn
 from srnn.errors import Interrupted, SRNNError
 from srnn.lab.cli import bench, data, demo, doctor, eval, info, report, reproduce, runs, sweep, train
+from srnn.lab.cli.options import Command, Group
+from srnn.lab.terminal import printable
 
 app = typer.Typer(
     name="srnn",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # a traceback is a bug of ours, and the plain one shows most
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(doctor.doctor)
-app.command()(demo.demo)
-app.command()(info.info)
+app.command(cls=Command)(doctor.doctor)
+app.command(cls=Command)(demo.demo)
+app.command(cls=Command)(info.info)
 app.command(cls=train.TrainCommand)(train.train)
-app.command("eval")(eval.eval_)
-app.command()(runs.runs)
-app.command()(sweep.sweep)
-app.command()(reproduce.reproduce)
-app.command()(report.report)
-app.command()(bench.bench)
-app.command()(data.data)
+app.command("eval", cls=Command)(eval.eval_)
+app.command(cls=Command)(runs.runs)
+app.command(cls=Command)(sweep.sweep)
+app.command(cls=Command)(reproduce.reproduce)
+app.command(cls=Command)(report.report)
+app.command(cls=Command)(bench.bench)
+app.command(cls=Command)(data.data)
 
 
 def main() -> None:
@@ -44,9 +47,15 @@ def main() -> None:
     except SRNNError as error:
         rank = os.environ.get("RANK", "0")  # of torchrun: if all processes stop together, only the first reports it
         if rank == "0" or not isinstance(error, Interrupted):
-            message = str(error).removeprefix("srnn: ")  # an error about the network of that name
+            message = printable(str(error).removeprefix("srnn: "))  # an error about the network of that name
             print(f"srnn: {message}" if rank == "0" else f"srnn (process {rank}): {message}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:  # of a file that is neither a record nor of a run, or a disk that fails at a rare moment
+        if error.strerror is None:
+            raise
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"srnn: {where}{error.strerror}", file=sys.stderr)
+        sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
             raise

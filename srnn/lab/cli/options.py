@@ -5,20 +5,54 @@ Names for completion are read from the sources, because importing the modules th
 
 import ast
 import re
+import shutil
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from srnn.errors import SettingError
 from srnn.lab.settings import Rule, from_text, rules
 
 TASK, NETWORK, RUN, FILES = "Task", "Network (srnn info NAME lists more)", "Model and training", "Files"
 NOT_OPTIONS = ("task", "network", "recipe")  # settings of a run that `srnn train` has arguments for
+NARROW = 60  # columns
 LAB = Path(__file__).parents[1]
+
+
+class _Help:
+    """Help that fits the terminal, with flags that have no type, since they take no value."""
+
+    help: str | None
+    rich_markup_mode: Any
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Writes the help; on a narrow terminal as plain text, since boxes would cut the names of options."""
+        if (columns := shutil.get_terminal_size().columns) < NARROW:
+            self.rich_markup_mode = None
+            self.help = re.sub(r"\[/?(bold|dim)\]", "", (self.help or "").replace("[dim]", "\b\n"))
+            formatter.width = columns
+            formatter.write_dl = partial(formatter.write_dl, col_max=4)  # longer names have a line of their own
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for option in found:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        return found
+
+
+class Command(_Help, TyperCommand):
+    """A command of srnn."""
+
+
+class Group(_Help, TyperGroup):
+    """All commands of srnn."""
 
 
 def _declared(files: str, pattern: str) -> list[str]:
@@ -129,10 +163,10 @@ def _described() -> dict[str, tuple[Any, Any]]:
 
 def _option(rule: Rule, help: str, panel: str, is_hidden: bool) -> tuple[Any, Any]:
     dashed = _dashed(rule.name)
-    flag = f"--{dashed}/--no-{dashed}" if rule.kind is bool else f"--{dashed}"
+    flag, metavar = (f"--{dashed}/--no-{dashed}", "") if rule.kind is bool else (f"--{dashed}", None)
     help += f" One of {', '.join(rule.choices)}." if rule.choices else ""
     option = typer.Option(
-        flag, help=help, metavar="N,N,..." if rule.is_tuple else None, rich_help_panel=panel, hidden=is_hidden
+        flag, help=help, metavar="N,N,..." if rule.is_tuple else metavar, rich_help_panel=panel, hidden=is_hidden
     )
     return str if rule.is_tuple or rule.kind is None else rule.kind, option
 

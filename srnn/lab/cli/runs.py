@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from srnn.errors import RecordError
+from srnn.errors import MissingError, RecordError
 from srnn.lab.cli.options import Json
 from srnn.lab.terminal import print_table, say
 
@@ -18,6 +18,9 @@ def runs(
     folder: Annotated[Path, typer.Argument(help="Folder of run folders, or of records.")] = Path("runs"),
     as_json: Json = False,
     readme: Annotated[Path | None, typer.Option(help="Markdown file whose table of results is replaced.")] = None,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="First drop records that a later one with the same id replaces.")
+    ] = False,
 ) -> None:
     """List runs, how far they are, and how well they do.
 
@@ -25,9 +28,13 @@ def runs(
 
     [dim]srnn runs
     srnn runs results
+    srnn runs results --compact
     srnn runs results --readme docs/results.md[/dim]
     """
-    found = list_runs(folder, Console(quiet=as_json), readme)
+    console = Console(quiet=as_json)
+    if compact:
+        _compact(folder, console)
+    found = list_runs(folder, console, readme)
     if as_json:
         typer.echo(json.dumps(found, indent=1))
 
@@ -38,9 +45,9 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
     from srnn.lab.report import runs as results
 
     if not folder.is_dir():
-        raise RecordError(f"there is no folder {folder}; start a run with: srnn train copy")
+        raise MissingError(f"there is no folder {folder}; start a run with: srnn train copy")
     if (folder / "run.json").exists():
-        raise RecordError(f"{folder} is itself a run folder; give the folder that holds it")
+        raise MissingError(f"{folder} is itself a run folder; give the folder that holds it")
     if readme is not None or any(folder.glob("*.jsonl")):
         collected = results.read(folder)
         results.show(collected, console)
@@ -53,6 +60,15 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
     else:
         say(console, f"no runs in {folder}; start one with: srnn train copy")
     return found
+
+
+def _compact(folder: Path, console: Console) -> None:
+    """Rewrites the files of records in a folder that have records with the same id."""
+    from srnn.lab.records import store
+
+    for path in sorted(folder.glob("*.jsonl")):
+        if dropped := store.compact(path):
+            say(console, f"{path}: {dropped} older records dropped")
 
 
 def _examine(path: Path) -> dict[str, Any]:

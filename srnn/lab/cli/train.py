@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand
 
 from srnn.errors import DivergedError, SettingError
-from srnn.lab.cli.options import FILES, Model, Recipe, Set, Trust, look_in, setting_options, settings_given, task_names
+from srnn.lab.cli.options import FILES, Command, Model, Recipe, Set, Trust, look_in, setting_options, settings_given, task_names
 from srnn.lab.settings import rules
 from srnn.lab.terminal import say
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 RECORDS = Path("runs/records")
 
 
-class TrainCommand(TyperCommand):
+class TrainCommand(Command):
     """The command with an option for each setting. They are added when they are needed, because finding them imports torch."""
 
     def get_params(self, ctx: Any) -> list[Any]:
