@@ -71,8 +71,18 @@ class InUseError(StorageError):
     """Another process works in the run folder. It may be free later."""
 
 
+class ReadOnlyError(StorageError):
+    """A folder cannot be written, but it may be read."""
+
+
 class RecordError(SRNNError, ValueError):
     """A record, a checkpoint or a run folder is damaged, or was written with other settings."""
+
+
+class MissingError(RecordError, DataError):
+    """A file or folder that was named does not exist, or is not of the kind that was asked for."""
+
+    exit_code = 2
 
 
 class DivergedError(SRNNError, ArithmeticError):

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy
 from numpy.typing import NDArray
 
-from srnn.errors import DataError
+from srnn.errors import DataError, MissingError
 
 IGNORED = ("source.txt", "readme.txt", "license.txt", "licence.txt")  # files that describe a data set
 
@@ -19,6 +19,8 @@ def read(path: Path) -> bytes:
     """Return the content of a file."""
     try:
         return path.read_bytes()
+    except FileNotFoundError:
+        raise MissingError(f"{path} cannot be read: No such file or directory") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 

@@ -8,14 +8,17 @@
     diagnosis.txt             what was printed about a network that did not leave chance level
     lock                      locked by the process that works in the folder
 
-Lines are added to metrics.jsonl. The other files are replaced in one step.
+Lines are added to metrics.jsonl. The other files are replaced in one step. Symbolic links are never followed when a file is
+written. The folder itself may be one, so that runs can be on another disk.
 """
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import json
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,7 +28,7 @@ import safetensors.torch
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from srnn.errors import InUseError, RecordError, StorageError
+from srnn.errors import InUseError, ReadOnlyError, RecordError, StorageError
 from srnn.lab.records import store
 
 RUNS = Path("runs")  # where run folders are, unless --out is given
@@ -48,9 +51,10 @@ class RunFolder:
 
         Raises:
             InUseError: Another process holds the lock.
-            StorageError: The folder cannot be written.
+            ReadOnlyError: The folder cannot be written, but it may be read.
+            StorageError: The folder cannot be used, or holds files that are not of a run.
         """
-        is_new = not self.path.exists()
+        is_new = self._check_content()
         lock = self._acquire()
         try:
             for left in itertools.chain.from_iterable(map(store.leftovers, self.files)):
@@ -64,6 +68,35 @@ class RunFolder:
                         self.path.rmdir()
             lock.release()
 
+    def _check_content(self) -> bool:
+        """Return whether the folder is missing. Raise an error if it has files that a run would overwrite or follow."""
+        try:
+            names = os.listdir(self.path)
+            for path in (*self.files, self.lock):
+                if path.name in names and not stat.S_ISREG(path.lstat().st_mode):
+                    raise StorageError(f"{path} is not a regular file, so it is not of a run; remove it, or give another --out")
+        except FileNotFoundError:
+            return not os.path.lexists(self.path)
+        except OSError as error:
+            if isinstance(error, StorageError):
+                raise
+            raise self._unusable(error) from error
+        if self.run.name in names:
+            if store.read(self.run).get("kind") != "settings":
+                raise RecordError(f"{self.run} is not of a run of srnn; give another --out")
+        else:  # a process that was killed before it wrote run.json leaves only these
+            ours = {self.lock.name, *(left.name for path in self.files for left in store.leftovers(path))}
+            if others := sorted(set(names) - ours):
+                raise StorageError(
+                    f"{self.path} holds files that are not of a run, such as {others[0]!r}; "
+                    "a run needs a folder that is new or empty: give another --out"
+                )
+        return False
+
+    def _unusable(self, error: OSError) -> StorageError:
+        kind = ReadOnlyError if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageError
+        return kind(f"{self.path} cannot be used as a run folder: {error.strerror or error}; give another --out")
+
     def _acquire(self) -> FileLock:
         lock = FileLock(self.lock)
         while True:
@@ -75,14 +108,14 @@ class RunFolder:
                 if self.lock.exists():  # otherwise its holder has just deleted the folder
                     raise InUseError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
             except OSError as error:
-                said = error.strerror or error
-                raise StorageError(f"{self.path} cannot be used as a run folder: {said}; give another --out") from error
+                raise self._unusable(error) from error
 
     @contextlib.contextmanager
     def _open_metrics(self) -> Iterator[BinaryIO]:
         """Yield the file of metrics, to add to its end."""
         try:
-            with self.metrics.open("ab") as file:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            with open(os.open(self.metrics, flags, 0o666), "ab") as file:
                 yield file
         except OSError as error:
             raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is unchanged") from error
@@ -111,14 +144,20 @@ class RunFolder:
         return hashlib.sha256(store.read_bytes(self.metrics)[:length]).hexdigest()
 
     def clear(self) -> None:
-        """Delete the run."""
-        for path in self.files:
-            path.unlink(missing_ok=True)
+        """Delete everything but run.json, so that the run starts from scratch in a folder that is still its own."""
+        self._delete(*(path for path in reversed(self.files) if path != self.run))
 
     def delete_end(self) -> None:
         """Delete what the end of a run wrote, because the run resumes."""
-        self.record.unlink(missing_ok=True)
-        self.model.unlink(missing_ok=True)
+        self._delete(self.record, self.model)
+
+    def _delete(self, *paths: Path) -> None:
+        try:
+            for path in filter(Path.exists, paths):
+                path.unlink()
+                store.sync(self.path)  # after each, so that a power cut keeps their order
+        except OSError as error:
+            raise StorageError(f"{self.path} cannot be written: {error.strerror}; run the same command to resume") from error
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the entries of the curve."""
@@ -151,11 +190,17 @@ def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:
     try:
         tensors = safetensors.torch.load(content)
         about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
-    except (ValueError, KeyError, safetensors.SafetensorError) as error:
+    except (ValueError, KeyError, RecursionError, safetensors.SafetensorError) as error:
         raise RecordError(f"{path} is damaged ({error}); {advice}") from None
     if about.get("sha256") != _digest(tensors, about.get("state", "")):
         raise RecordError(f"{path} is damaged (its content does not match its digest); {advice}")
-    return tensors, json.loads(about["state"])
+    try:
+        state = json.loads(about.get("state", ""))
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path} is damaged ({error}); {advice}") from None
+    if not isinstance(state, dict):
+        raise RecordError(f"{path} is damaged (expected one JSON object, got a {type(state).__name__}); {advice}")
+    return tensors, state
 
 
 def _digest(tensors: Tensors, plain: str) -> str:

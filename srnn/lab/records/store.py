@@ -1,16 +1,20 @@
-"""Files of records: JSON with a digest, replaced in one step, and locked while several processes add to one file."""
+"""Files of records: JSON with a digest, replaced in one step or appended to under a lock."""
 
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
 import platform
 import re
+import reprlib
 import secrets
+import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,7 @@ from filelock import FileLock
 
 import srnn
 from srnn import kernels
-from srnn.errors import RecordError, StorageError
+from srnn.errors import MissingError, RecordError, StorageError
 
 UNKNOWN = "unknown"
 FORMAT = 1  # of a record; another is not read
@@ -34,20 +38,34 @@ def replacing(path: Path) -> Iterator[Path]:
     """
     new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_old(leftovers(path))
     try:
         yield new
         with new.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(new, path)
-        if os.name == "posix":  # so that the new name survives a power cut, too
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        sync(path.parent)
     finally:
         with contextlib.suppress(OSError):
             new.unlink()  # exists only when something went wrong
+
+
+def _remove_old(left: list[Path]) -> None:
+    """Remove temporary files that are older than an hour. Newer ones may be of a process that is still writing."""
+    for path in left:
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > 3600:
+                path.unlink()
+
+
+def sync(folder: Path) -> None:
+    """Sync the names in a folder to disk, so that files that were renamed or removed stay so after a power cut."""
+    if os.name == "posix":
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def leftovers(path: Path) -> list[Path]:
@@ -63,8 +81,8 @@ def replace(path: Path, content: bytes) -> None:
         StorageError: The file cannot be written. It is unchanged.
     """
     try:
-        with replacing(path) as new:
-            new.write_bytes(content)
+        with replacing(path) as new, new.open("xb") as file:
+            file.write(content)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
 
@@ -73,10 +91,16 @@ def read_bytes(path: Path) -> bytes:
     """Return the content of a file.
 
     Raises:
-        RecordError: The file is missing or cannot be read.
+        MissingError: There is no such file.
+        RecordError: The file cannot be read, or is not a regular file: a pipe would be waited for.
     """
     try:
-        return path.read_bytes()
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise RecordError(f"{path} cannot be read: it is not a regular file")
+            return file.read()
+    except FileNotFoundError:
+        raise MissingError(f"{path} cannot be read: No such file or directory") from None
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -174,49 +198,125 @@ def make_room(path: Path) -> Path:
     return lock
 
 
-def collect(path: Path, record: dict[str, Any]) -> None:
-    """Add a record to a file of records, one per line. It replaces an older record with the same id.
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait until no other process changes a file of records, and hold its lock."""
+    lock = FileLock(make_room(path))
+    try:
+        lock.acquire()
+    except OSError as error:
+        raise StorageError(f"{path} cannot be locked: {error.strerror or error}; give another --results") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
-    Waits for other processes that change the file. A line that cannot be read is kept, so that it can still be repaired.
+
+def collect(path: Path, record: dict[str, Any]) -> None:
+    """Append a record to a file of records, one per line. It replaces an older record with the same id, as readers see it.
+
+    Waits for other processes that change the file. Returns when the record is on the disk.
+
+    Raises:
+        RecordError: The record cannot be written as JSON.
+        StorageError: The file cannot be written. It is unchanged.
     """
-    with FileLock(make_room(path)):
-        lines = path.read_bytes().splitlines() if path.exists() else []
-        kept: dict[Any, bytes] = {_id(line) or number: line for number, line in enumerate(lines)}
-        try:
-            kept[record["id"]] = json.dumps(signed(record), allow_nan=False).encode()
-        except ValueError as error:
-            raise RecordError(f"{record['id']} cannot be recorded: {error}") from None
-        replace(path, b"".join(line + b"\n" for line in kept.values()))
+    try:
+        line = json.dumps(signed(record), allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise RecordError(f"{record['id']} cannot be recorded: {error}") from None
+    with _locked(path):
+        if path.exists():
+            _append(path, line)
+        else:
+            replace(path, line)  # which also syncs the folder
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Add a line to a file and sync it to disk; after an error, cut the file to its old length.
+
+    A last line without an end was torn when its writer was killed. It is ended first, so that both stay apart.
+    """
+    try:
+        with path.open("ab+", buffering=0) as file:
+            length = file.seek(0, os.SEEK_END)
+            file.seek(max(0, length - 1))
+            rest = memoryview(line if file.read(1) in (b"", b"\n") else b"\n" + line)
+            try:
+                while rest:
+                    rest = rest[file.write(rest) :]
+                os.fsync(file.fileno())
+            except BaseException:
+                file.truncate(length)
+                raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
 
 
 def remove(path: Path, name: str) -> None:
-    """Remove the record with this id from a file of records, and the file if it is then empty."""
+    """Remove every record with this id from a file of records, and the file if it is then empty."""
     if not path.exists():
         return
-    with FileLock(make_room(path)):
-        lines = path.read_bytes().splitlines()
+    with _locked(path):
+        lines = _split(path)
         kept = [line for line in lines if _id(line) != name]
         if not kept:
             path.unlink()
         elif kept != lines:
-            replace(path, b"".join(line + b"\n" for line in kept))
+            replace(path, _joined(kept))
+
+
+def compact(path: Path) -> int:
+    """Remove the records that a later one with the same id replaces, and return how many. Lines that cannot be used stay."""
+    with _locked(path):
+        lines = _split(path)
+        kept = _current(lines)
+        if len(kept) < len(lines):
+            replace(path, _joined(line for line, _, _ in kept.values()))
+    return len(lines) - len(kept)
 
 
 def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the records of a file that has one per line, and a message about each line that cannot be used."""
+    """Return the records of a file that has one per line, and a message about each line that cannot be used.
+
+    The last record with an id counts. It is in the place of the first.
+    """
     found, faults = [], []
-    for number, line in enumerate(read_bytes(path).splitlines(), start=1):
-        record = _parsed(line)
-        if record is None or "kind" not in record or not isinstance(record.get("id"), str):
-            faults.append(f"{path}:{number} is damaged: it must be one JSON object with kind and id; it is left out")
-        elif record.get("format", 1) != FORMAT:
-            theirs = f"format {record['format']}, and this srnn reads format {FORMAT}"
-            faults.append(f"{path}:{number} is of another version: {theirs}; it is left out")
-        elif is_altered(record):
-            faults.append(f"{path}:{number} is altered: its content does not match its digest; it is left out")
+    for key, (_, record, fault) in _current(_split(path)).items():
+        if fault:
+            faults.append(f"{path}:{key} {fault}; it is left out")
         else:
             found.append(_unsigned(record))
     return found, faults
+
+
+def _split(path: Path) -> list[bytes]:
+    return io.BytesIO(read_bytes(path)).readlines()  # each with its end, which only the last may lack
+
+
+def _joined(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line.removesuffix(b"\n") + b"\n" for line in lines)
+
+
+def _current(lines: Iterable[bytes]) -> dict[str | int, tuple[bytes, dict[str, Any], str]]:
+    """Return (line, record, fault) of the last record of each id by this id, and of each line that cannot be used by number."""
+    kept: dict[str | int, tuple[bytes, dict[str, Any], str]] = {}
+    for number, line in enumerate(lines, start=1):
+        record = _parsed(line) or {}
+        fault = _fault(line, record)
+        kept[number if fault else record["id"]] = line, record, fault
+    return kept
+
+
+def _fault(line: bytes, record: dict[str, Any]) -> str:
+    """Return why a line cannot be used, or an empty text."""
+    if not record and not line.endswith(b"\n"):
+        return "is torn: its writer was stopped, or is still writing"
+    if not isinstance(record.get("kind"), str) or not isinstance(record.get("id"), str):
+        return "is damaged: it must be one JSON object with kind and id"
+    if (theirs := record.get("format", FORMAT)) != FORMAT:
+        return f"is of another version: format {reprlib.repr(theirs)}, and this srnn reads format {FORMAT}"
+    return "is altered: its content does not match its digest" if is_altered(record) else ""
 
 
 def read_all(path: Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import markupsafe
 from rich.console import Console
 from rich.progress import Progress
 
-from srnn.errors import RecordError, StorageError
+from srnn.errors import MissingError, RecordError, StorageError
 from srnn.lab.paper.evidence import Evidence
 from srnn.lab.paper.exhibits import EXHIBITS
 from srnn.lab.paper.figure import Figure
@@ -87,7 +87,7 @@ def make(
 def read(results: Path, console: Console) -> Records:
     """Returns the records of a folder, and prints a message for each line that holds no complete record."""
     if not any(results.glob("*.jsonl")):
-        raise RecordError(f"there are no records in {results}; make some with: srnn reproduce copy (or name another --results)")
+        raise MissingError(f"there are no records in {results}; make some with: srnn reproduce copy")
     return records.read(results, console)
 
 

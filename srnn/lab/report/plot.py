@@ -92,7 +92,9 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
             if kind == "svg":
                 path.write_text(_svg(canvas).replace(INK, "#222222"), encoding="utf-8")
             else:
-                canvas.savefig(path, metadata={"CreationDate": None})
+                content = io.BytesIO()  # not the file: a write that fails would confuse matplotlib
+                canvas.savefig(content, format=kind, metadata={"CreationDate": None})
+                path.write_bytes(content.getvalue())
 
 
 def save_lead(figure: Figure, folder: Path) -> None:

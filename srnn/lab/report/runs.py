@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from srnn.errors import RecordError
+from srnn.errors import MissingError
 from srnn.lab.networks import NETWORKS
 from srnn.lab.records import record as records
 from srnn.lab.records.record import Record
@@ -33,7 +33,7 @@ ABOUT = (
 def read(folder: Path) -> list[Record]:
     """Return the records of all runs in a folder. Lines that cannot be used are reported on standard error."""
     if not (runs := records.read(folder, Console(stderr=True)).of(Record)):
-        raise RecordError(f"there are no records in {folder}; srnn train --results {folder} writes some")
+        raise MissingError(f"there are no records in {folder}; srnn train --results {folder} writes some")
     return runs
 
 

@@ -63,8 +63,9 @@ def show(plan: Plan, console: Console) -> None:
         keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
         needs = ", ".join(sorted({name for name in exhibit.data_sets(plan) if name}))
         rows.append((exhibit.id, exhibit.where, exhibit.title, str(len(keys)), str(len(keys & done.keys())), needs))
-    headings = ("exhibit", "in the paper", "what", "parts", "recorded", "needs")
-    print_table(console, headings, rows, right=("parts", "recorded"))
+    headings = ("exhibit", "in the paper", "what", "runs", "recorded", "needs")
+    note = "Runs and measurements, each counted once. The report counts points, and two points may share a run."
+    print_table(console, headings, rows, right=("runs", "recorded"), note=note)
 
 
 def places(plan: Plan) -> tuple[Path, Path]:

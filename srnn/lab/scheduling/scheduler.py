@@ -206,10 +206,18 @@ class Scheduler:
         """Record that a run failed. The run counts as not recorded, so it is started again the next time."""
         self.failed.append(f"{self._name(key)} ({key}): {error}")
         say(self.console, f"failed: {self.failed[-1]}")
+        if self._is_recorded(key):  # written, but not synced for sure: the next attempt would not remove the failure
+            return
         run, tries = self.left[key].as_dict(), self.tries[key]
         failure = Failure(id=f"failed-{key}", run=run, error=error, tries=tries, environment=store.environment())
         with suppress(SRNNError):  # the disk may be what is wrong
             store.collect(self.into / FAILED, failure.to_json())
+
+    def _is_recorded(self, key: str) -> bool:
+        path = self.into / f"{self.left[key].task.name}.jsonl"
+        with suppress(SRNNError):
+            return any(record["id"] == key for record in store.read_lines(path)[0])
+        return False
 
     def _name(self, key: str) -> str:
         run = self.left[key].as_dict()

@@ -11,7 +11,7 @@ import shlex
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy
 import torch
 from torch import Tensor, nn
 
-from srnn.errors import DivergedError, Interrupted, RecordError, SettingError, TeamError
+from srnn.errors import DivergedError, Interrupted, MissingError, ReadOnlyError, RecordError, SettingError, TeamError
 from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, Tensors, save_tensors
@@ -89,19 +89,26 @@ def train(
     try:
         if into is not None:
             store.make_room(into)
-        with place.held(), _torch_unchanged():
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(place.held())
+                is_read_only = None
+            except ReadOnlyError as error:  # where no lock can be written, a finished run can still be read
+                is_read_only = error
+            stack.enter_context(torch_unchanged())
             same = _is_same_run(place, run)
-            if same and place.record.exists():
-                record = records.load(place.record)
+            if same and (record := _finished(place, run)) is not None:
                 for watcher in watchers:
                     watcher.already_finished(run, folder, record)
                 return record
-            content = place.checkpoint.read_bytes() if place.checkpoint.exists() else None
+            if is_read_only is not None:
+                raise is_read_only
+            content = store.read_bytes(place.checkpoint) if place.checkpoint.exists() else None
             # Whatever is wrong shows before anything is written.
             training = Training(run, place, checkpoint_every, watchers, team, content)
+            place.delete_end()  # before run.json has the new end, of which the old record is not
             if not same:
                 store.write(place.run, {"kind": "settings", "id": run.id, "run": run.as_dict(), **training.environment})
-            place.delete_end()
             with distributed.lost_processes():
                 settings = json.dumps(run.as_dict()).encode()
                 team.announce(START if content is None else RESUME, settings + b"\n" + (content or b""))
@@ -136,8 +143,8 @@ def follow(run: Run, folder: Path, team: TorchTeam) -> None:
 
 
 @contextmanager
-def _torch_unchanged() -> Iterator[None]:
-    """Restore torch's number of threads and its random generator."""
+def torch_unchanged() -> Iterator[None]:
+    """Restore torch's number of threads and its random generator afterwards."""
     threads = torch.get_num_threads()
     try:
         with torch.random.fork_rng(devices=[]):
@@ -160,11 +167,35 @@ def _is_same_run(place: RunFolder, run: Run) -> bool:
     return not differing
 
 
+def _finished(place: RunFolder, run: Run) -> Record | None:
+    """Return the record of this run, or None if there is none, or only that of an earlier end."""
+    if not place.record.exists():
+        return None
+    record = records.load(place.record)
+    return record if is_of_run(record.run, run, place.record) else None
+
+
+def is_of_run(plain: object, run: Run, path: Path) -> bool:
+    """Return whether the settings in a file are those of this run: False if they differ in its end.
+
+    Raises:
+        RecordError: They are those of another run. The error names `path`.
+    """
+    try:
+        theirs, ours = from_dict(plain if isinstance(plain, dict) else {}).as_dict(), run.as_dict()
+    except (RecordError, SettingError) as error:
+        raise RecordError(f"{path}: {error}") from None
+    differing = {name for name in ours if theirs[name] != ours[name]}
+    if differing - set(LIMITS):
+        raise RecordError(f"{path} is of a run with other settings than run.json next to it")
+    return not differing
+
+
 def read_run(path: Path) -> Run:
     """Return the run whose folder this is."""
     place = RunFolder(path)
     if not place.run.exists():
-        raise RecordError(f"{path} is not a run folder: it has no run.json; `srnn runs` lists run folders")
+        raise MissingError(f"{path} is not a run folder: it has no run.json; `srnn runs` lists run folders")
     try:
         return from_dict(store.read(place.run).get("run", {}))
     except (RecordError, SettingError) as error:
@@ -397,10 +428,8 @@ class Training:
 
     def _restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
-        path, ours = self.place.checkpoint, self.run.as_dict()
-        theirs = from_dict(saved.run).as_dict()
-        if any(theirs[name] != ours[name] for name in ours.keys() - set(LIMITS)):
-            raise RecordError(f"{path} is of a run with other settings than run.json next to it")
+        path = self.place.checkpoint
+        is_of_run(saved.run, self.run, path)
         for name, value in self._ground().items():
             if saved.on.get(name) != value:
                 raise RecordError(f"{self.place.path} was started with {name} {saved.on.get(name)}; here it is {value}")
