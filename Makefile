@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PARALLEL := --numprocesses auto --maxprocesses 8  # one process per core
 QUICK := not compile and not trac and not export and not ten_thousand
 
-.PHONY: demo quick test slow backends faults bench lint asan setup clean help
+.PHONY: demo quick test slow backends faults crashes bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## doctor, a short benchmark, and training on three tasks of the paper
@@ -42,7 +42,10 @@ backends: setup  ## tests of the kernels without AVX2, and of layer and networks
 
 # FILL=docs/faults.md writes the table of this run to that file.
 faults: setup  ## thousands of killed processes, full disks and damaged files
-	@SRNN_FAULTS=$(FILL) $(BIN)/pytest -q -s -m faults tests/test_faults.py
+	@SRNN_FAULTS=$(FILL) $(BIN)/pytest -q -s -m faults tests/test_faults.py tests/test_crashes.py
+
+crashes: setup  ## every command crashed at every file-system operation, about half an hour; writes its table to docs/faults.md
+	@$(BIN)/python tests/crashes --table docs/faults.md
 
 bench: setup  ## speed and memory compared with nn.RNN, nn.LSTM and nn.GRU; writes a record
 	@$(BIN)/srnn bench
@@ -65,8 +68,8 @@ asan: setup  ## tests of both libraries under AddressSanitizer and UndefinedBeha
 	@$(CXX_ASAN) $(SCANS)/csrc/*.cpp -ltorch_cpu -o build/asan/$(SCANS)/_C.so
 	@SRNN_LIBRARY=build/asan SRNN_REQUIRE=native ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-		$(BIN)/pytest -m 'not slow' -k '(native and not compile and not trac) or (test_scans and not compiled_graph)' \
-		tests/test_kernels.py tests/test_scans.py
+		$(BIN)/pytest -m 'not slow' -k '(native and not compile and not trac) or (test_scans and not compiled_graph) or (test_operators and not allocation)' \
+		tests/test_kernels.py tests/test_scans.py tests/test_operators.py
 
 setup: .venv/installed  ## the virtual environment .venv with srnn, its compiled libraries and all tools
 

@@ -268,11 +268,20 @@ def test_a_disk_that_fills_at_any_byte_of_a_file_of_records(tmp_path: Path) -> N
     for name in ("a", "b"):
         store.collect(path, {"kind": "run", "id": name, "numbers": [1, 2]})
     before = path.read_bytes()
-    new = store.signed({"kind": "run", "id": "c", "numbers": [3]})
-    for after in range(len(before) + len(json.dumps(new)) + 2):
+    new = {"kind": "run", "id": "c", "numbers": [3]}
+    for after in range(len(json.dumps(store.signed(new))) + 1):
+        tried("ENOSPC in a file of records")
+        with (
+            full_file(len(before) + after),
+            pytest.raises(StorageError, match=r"copy\.jsonl cannot be written: File too large"),
+        ):
+            store.collect(path, new)
+        assert path.read_bytes() == before
+        survived("ENOSPC in a file of records")
+    for after in range(len(before)):
         tried("ENOSPC in a file of records")
         with full_disk(after), pytest.raises(StorageError, match="No space left on device"):
-            store.collect(path, {"kind": "run", "id": "c", "numbers": [3]})
+            store.remove(path, "a")
         assert path.read_bytes() == before
         survived("ENOSPC in a file of records")
 

@@ -1,5 +1,6 @@
 """Runs: equal ones give equal curves, stopped ones resume with bit-identical results, and every error is one clear line."""
 
+import errno
 import fcntl
 import io
 import json
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 from rich.console import Console
 
 from srnn import kernels
@@ -531,7 +533,8 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         loop.train(copy_run(), tmp_path / "file" / "run")
 
 
-def test_other_files_in_a_folder_stay(tmp_path: Path) -> None:
+def test_other_files_in_a_run_folder_stay(tmp_path: Path) -> None:
+    stop_after(3, copy_run(), tmp_path)
     ours = [".checkpoint.safetensors.123.0123abcd", ".record.json.7.deadbeef"]
     theirs = [".bashrc", ".gitignore", ".checkpoint.safetensors", ".record.json.bak", ".run.json.12.x"]
     for name in (*ours, *theirs):
@@ -539,6 +542,116 @@ def test_other_files_in_a_folder_stay(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     loop.train(copy_run(), tmp_path)
     assert {path.name for path in tmp_path.glob(".*")} == {*theirs, ".git"}
+
+
+FOREIGN = ["model.safetensors", "record.json", "metrics.jsonl", "checkpoint.safetensors", "run.json", "notes.txt"]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_run_does_not_start_in_a_folder_with_other_files(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"mine")
+    with pytest.raises(SRNNError, match=name) as caught:
+        loop.train(copy_run(), tmp_path)
+    assert "\n" not in str(caught.value)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: b"mine"}
+
+
+def test_a_run_starts_where_another_start_was_killed(tmp_path: Path) -> None:
+    for name in ("lock", ".run.json.12.0123abcd"):
+        (tmp_path / name).write_text("")
+    assert loop.train(copy_run(), tmp_path).updates == 30
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "record.json", "model.safetensors", "checkpoint.safetensors", "lock"])
+def test_a_link_in_a_run_folder_is_not_followed(name: str, tmp_path: Path) -> None:
+    stop_after(3, copy_run(), tmp_path / "run")
+    (tmp_path / "mine").write_bytes(b"mine")
+    (tmp_path / "run" / name).unlink(missing_ok=True)
+    (tmp_path / "run" / name).symlink_to(tmp_path / "mine")
+    with pytest.raises(StorageError, match=f"{name} is not a regular file"):
+        loop.train(copy_run(), tmp_path / "run")
+    assert (tmp_path / "mine").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("name", ["run.json", "record.json", "checkpoint.safetensors", "metrics.jsonl"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_pipe_or_a_folder_in_place_of_a_file_is_one_error(name: str, make: Callable[[Path], None], tmp_path: Path) -> None:
+    stop_after(3, copy_run(), tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    make(tmp_path / name)
+    with pytest.raises(StorageError, match=f"{name} is not a regular file"):
+        loop.train(copy_run(), tmp_path)
+    with pytest.raises(RecordError, match=r"it is not a regular file|Is a directory"):
+        store.read_bytes(tmp_path / name)
+
+
+def test_a_name_that_is_too_long_is_one_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be used as a run folder: File name too long; give another --out"):
+        loop.train(copy_run(), tmp_path / ("x" * 256))
+
+
+def test_a_killed_extension_is_not_reported_as_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = copy_run(schedule="constant")
+    loop.train(run, tmp_path)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(_: RunFolder) -> None:
+        raise Killed
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RunFolder, "delete_end", kill)
+        with pytest.raises(Killed):
+            loop.train(replace(run, steps=50), tmp_path)
+    assert loop.train(replace(run, steps=50), tmp_path).updates == 50
+
+
+def test_the_old_record_is_gone_from_the_disk_before_a_run_has_another_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = copy_run(schedule="constant")
+    loop.train(run, tmp_path)
+    real, seen = store.sync, list[tuple[bool, int | None]]()
+
+    def sync(folder: Path) -> None:
+        seen.append(((tmp_path / "record.json").exists(), loop.read_run(tmp_path).steps))
+        real(folder)
+
+    monkeypatch.setattr(store, "sync", sync)
+    loop.train(replace(run, steps=50), tmp_path)
+    assert seen[0] == (False, 30)
+
+
+def test_the_record_of_an_earlier_end_is_not_believed(tmp_path: Path) -> None:
+    """Earlier versions left it next to the run.json of the new end if they were killed in between."""
+    run = copy_run(schedule="constant")
+    loop.train(run, tmp_path)
+    longer = replace(run, steps=50)
+    store.write(tmp_path / "run.json", store.read(tmp_path / "run.json") | {"id": longer.id, "run": longer.as_dict()})
+    assert loop.train(longer, tmp_path).updates == 50
+
+
+def test_the_record_of_another_run_is_refused(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 2)):
+        loop.train(copy_run(seed=seed), tmp_path / name)
+    shutil.copy(tmp_path / "a" / "record.json", tmp_path / "b" / "record.json")
+    with pytest.raises(RecordError, match=r"record\.json is of a run with other settings than run\.json next to it"):
+        loop.train(copy_run(seed=2), tmp_path / "b")
+
+
+def test_a_finished_run_on_a_read_only_disk_gives_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = loop.train(copy_run(), tmp_path / "done")
+    stop_after(3, copy_run(), tmp_path / "half")
+
+    def refuse(self: Any, **_: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(FileLock, "acquire", refuse)
+    assert loop.train(copy_run(), tmp_path / "done") == record
+    with pytest.raises(StorageError, match="Read-only file system"):
+        loop.train(copy_run(), tmp_path / "half")
 
 
 def test_an_empty_folder_of_the_user_stays_when_a_run_cannot_start(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Records as typed objects, and the files and locks they are stored with."""
 
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -169,3 +171,103 @@ def test_locks_end_with_the_process_that_holds_them(tmp_path: Path, monkeypatch:
     with RunFolder(Path("run")).held():
         pass
     assert [each["id"] for each in store.read_all(Path("copy.jsonl"))] == ["a"]
+
+
+def ids(path: Path) -> list[tuple[str, int]]:
+    return [(each["id"], each["number"]) for each in store.read_lines(path)[0]]
+
+
+def fill(path: Path, *names: str) -> None:
+    for number, name in enumerate(names):
+        store.collect(path, {"kind": "run", "id": name, "number": number})
+
+
+def test_a_record_is_appended_and_counts_in_the_place_of_the_older_one(tmp_path: Path) -> None:
+    path = tmp_path / "copy.jsonl"
+    fill(path, "a", "b", "c")
+    before = path.read_bytes()
+    fill(path, "d", "a")
+    assert path.read_bytes().startswith(before)
+    assert path.read_bytes().count(b"\n") == 5
+    assert ids(path) == [("a", 1), ("b", 1), ("c", 2), ("d", 0)]
+
+
+def test_adding_a_record_takes_as_long_whatever_the_length_of_the_file(tmp_path: Path) -> None:
+    path, seconds = tmp_path / "copy.jsonl", []
+    lines = [json.dumps(store.signed({"kind": "run", "id": f"a{number}", "number": 0})) for number in range(100_000)]
+    path.write_text("\n".join(lines) + "\n")
+    for _ in range(3):
+        start = time.perf_counter()
+        fill(path, "b")
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.05
+    assert path.read_bytes().count(b"\n") == 100_003
+
+
+def test_a_record_is_on_the_disk_when_it_is_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, synced = tmp_path / "copy.jsonl", []
+    fill(path, "a")
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_size))
+    fill(path, "b")
+    assert synced == [path.stat().st_size]
+
+
+def test_a_torn_last_line_is_reported_and_the_next_record_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "copy.jsonl"
+    fill(path, "a", "b")
+    whole, ends = path.read_bytes(), path.read_bytes().index(b"\n") + 1
+    for end in range(ends + 1, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        (fault,) = store.read_lines(path)[1]
+        assert fault == f"{path}:2 is torn: its writer was stopped, or is still writing; it is left out"
+        fill(path, "c")
+        assert ids(path) == [("a", 0), ("c", 0)]
+        assert store.compact(path) == 0
+        assert whole[ends:end] in path.read_bytes().splitlines()  # to be repaired by hand
+    path.write_bytes(whole[:-1])  # only the end is missing
+    fill(path, "c")
+    assert ids(path) == [("a", 0), ("b", 1), ("c", 0)]
+    assert store.read_lines(path)[1] == []
+
+
+def test_removing_a_record_removes_its_older_versions(tmp_path: Path) -> None:
+    path = tmp_path / "failed.jsonl"
+    fill(path, "a", "b", "a")
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    store.remove(path, "a")
+    assert ids(path) == [("b", 1)]
+    assert path.read_bytes().endswith(b'}\n{"torn\n')
+    store.remove(path, "c")
+    assert ids(path) == [("b", 1)]
+
+
+def test_compacting_keeps_what_readers_see_and_lines_that_they_cannot_read(tmp_path: Path) -> None:
+    path = tmp_path / "copy.jsonl"
+    fill(path, "a", "b", "a")
+    with path.open("ab") as file:
+        file.write(b"half\r a line\n\n")
+    fill(path, "b")
+    before, lines = store.read_lines(path), path.read_bytes().split(b"\n")
+    assert store.compact(path) == 2
+    assert path.read_bytes().split(b"\n") == [lines[2], lines[5], b"half\r a line", b"", b""]
+    assert store.read_lines(path)[0] == before[0]
+    assert store.compact(path) == 0
+
+
+ADD = """
+import sys
+from pathlib import Path
+from srnn.lab.records import store
+for number in range(30):
+    store.collect(Path("copy.jsonl"), {"kind": "run", "id": f"{sys.argv[1]}-{number}", "number": number})
+    if number % 10 == 9:
+        store.compact(Path("copy.jsonl"))
+"""
+
+
+def test_processes_that_add_and_compact_at_once_lose_nothing(tmp_path: Path) -> None:
+    adding = [subprocess.Popen([sys.executable, "-c", ADD, name], cwd=tmp_path) for name in "xy"]
+    assert [process.wait(120) for process in adding] == [0, 0]
+    path = tmp_path / "copy.jsonl"
+    assert sorted(ids(path)) == sorted((f"{name}-{number}", number) for name in "xy" for number in range(30))
+    assert store.read_lines(path)[1] == []

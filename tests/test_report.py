@@ -423,6 +423,7 @@ CASES = [
     case(4, NOT_TESTED, "one around it", tell(*COST, exponent=1.1, margin=0.11)),
     case(4, NOT_TESTED, "one around it, and mostly above", tell(*COST, exponent=1.3, margin=0.11)),
     case(4, FAILS, "one above it", tell(*COST, exponent=1.3, margin=0.09)),
+    case(4, IN_PART, "uRNN grows less", tell("timecomplexity", "urnn", "units", exponent=0.3)),
     case(4, HOLDS, "GRU linear too", tell("timecomplexity", "gru", "units", exponent=0.9)),
     case(5, HOLDS, "SRNN just copies", edit("copy", "srnn", 500, share=0.09, at=1000)),
     case(5, NOT_TESTED, "one seed was not run", forget("copy", "srnn", 500)),

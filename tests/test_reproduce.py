@@ -469,7 +469,9 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     assert "copy.jsonl:3 is of another version: format 2, and this srnn reads format 1" in said(console)
     store.collect(path, {"kind": "run", "id": "a", "new": True})
     newest = store.signed({"kind": "run", "id": "a", "new": True})
-    assert path.read_bytes().splitlines() == [json.dumps(newest).encode(), damaged, newer, *odd]
+    assert path.read_bytes().splitlines() == [*lines, *odd, json.dumps(newest).encode()]
+    assert store.compact(path) == 1
+    assert path.read_bytes().splitlines() == [json.dumps(newest).encode(), *lines[1:], *odd]
     with pytest.raises(RecordError, match=r"copy.jsonl:2 is damaged.*copy.jsonl:3 is of another version"):
         store.read_all(path)
 
