@@ -20,7 +20,7 @@ from setuptools.errors import PlatformError
 try:
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 except ImportError as error:
-    TORCH_ERROR = f"torch could not be imported during the build ({error}); install torch first"
+    TORCH_ERROR = f"torch could not be imported during the build ({error}). Install torch first"
     kernel_build, kernel_extension = build_ext, Extension
 else:
     TORCH_ERROR = ""

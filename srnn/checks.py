@@ -24,36 +24,36 @@ Lengths = Tensor | Sequence[int] | int
 def tensor(name: str, given: object, advice: str = "") -> None:
     """Raises unless the argument is a tensor."""
     if not isinstance(given, Tensor):
-        raise SettingTypeError(f"{name} must be a tensor; got {type(given).__name__}{advice}")
+        raise SettingTypeError(f"{name} must be a tensor, got {type(given).__name__}{advice}")
 
 
 def sizes(**settings: object) -> None:
     """Raises unless all settings are integers of at least 1."""
     for name, size in settings.items():
         if not isinstance(size, int) or isinstance(size, bool):
-            raise SettingTypeError(f"{name} must be an integer; got {size!r}")
+            raise SettingTypeError(f"{name} must be an integer, got {size!r}")
         if size < 1:
-            raise SettingError(f"{name} must be at least 1; got {size}")
+            raise SettingError(f"{name} must be at least 1, got {size}")
 
 
 def flags(**settings: object) -> None:
     """Raises unless all settings are booleans."""
     for name, flag in settings.items():
         if not isinstance(flag, bool):
-            raise SettingTypeError(f"{name} must be True or False; got {flag!r}")
+            raise SettingTypeError(f"{name} must be True or False, got {flag!r}")
 
 
 def probability(name: str, p: object) -> float:
     """Returns a number from 0 to 1 as a float."""
     if isinstance(p, bool) or not isinstance(p, (int, float)) or not 0 <= p <= 1:
-        raise SettingError(f"{name} must be a number from 0 to 1; got {p!r}")
+        raise SettingError(f"{name} must be a number from 0 to 1, got {p!r}")
     return float(p)
 
 
 def floating(dtype: object) -> None:
     """Raises unless the dtype is one of floating point, or None."""
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-        raise DtypeError(f"dtype must be one of floating point, such as torch.float32; got {dtype!r}")
+        raise DtypeError(f"dtype must be one of floating point, such as torch.float32, got {dtype!r}")
 
 
 def gate_init(value: object, gate: bool, bias: bool) -> float | None:
@@ -61,24 +61,24 @@ def gate_init(value: object, gate: bool, bias: bool) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise SettingError(f"gate_init must be a finite number, such as -3.0, or None; got {value!r}")
+        raise SettingError(f"gate_init must be a finite number, such as -3.0, or None, got {value!r}")
     if not (gate and bias):
         missing = "gate=False leaves no gate" if not gate else "bias=False leaves the gate without a bias"
-        raise SettingError(f"gate_init starts the bias of the gate, and {missing}; leave out gate_init (got {value!r})")
+        raise SettingError(f"gate_init starts the bias of the gate, and {missing}. Leave out gate_init (got {value!r})")
     return float(value)
 
 
 def permutation(index: Tensor, H: int) -> Tensor:
     """Returns a copy of an index tensor [H] that holds every unit once."""
     if index.dim() != 1 or index.dtype not in SYMBOLS or sorted(index.tolist()) != list(range(H)):
-        raise SettingError(f"permutation must hold each of 0, ..., {H - 1} (hidden_size - 1) once; got {index}")
+        raise SettingError(f"permutation must hold each of 0, ..., {H - 1} (hidden_size - 1) once, got {index}")
     return index.detach().to(torch.int64, copy=True)
 
 
 def device(name: str, tensor: Tensor, weight: Tensor) -> None:
     """Raises unless the tensor is on the device of the weights."""
     if tensor.device != weight.device:
-        raise DeviceError(f"{name} is on {tensor.device} and the weights are on {weight.device}; move one of them with .to()")
+        raise DeviceError(f"{name} is on {tensor.device} and the weights are on {weight.device}. Move one of them with .to()")
 
 
 def autocast(weight: Tensor) -> bool:
@@ -87,13 +87,13 @@ def autocast(weight: Tensor) -> bool:
     return weight.dtype != torch.float64 and torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
-def numbers(name: str, tensor: Tensor, weight: Tensor, advice: str = "convert one of them with .to()") -> Tensor:
+def numbers(name: str, tensor: Tensor, weight: Tensor, advice: str = "Convert one of them with .to()") -> Tensor:
     """Returns a tensor with the device and the dtype of the weights; under autocast, converted to the dtype of autocast."""
     device(name, tensor, weight)
     if autocast(weight) and tensor.is_floating_point():
         return tensor.to(torch.get_autocast_dtype(weight.device.type))
     if tensor.dtype != weight.dtype:
-        raise DtypeError(f"{name} must be {weight.dtype}, like the weights; got {tensor.dtype}; {advice}")
+        raise DtypeError(f"{name} must be {weight.dtype}, like the weights, got {tensor.dtype}. {advice}")
     return tensor
 
 
@@ -106,10 +106,10 @@ def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Te
     shape = tuple(axes.values())
     if h is None:
         h = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
-    tensor(name, h, "; the state is one tensor, as that of nn.GRU")
+    tensor(name, h, ". The state is one tensor, as that of nn.GRU")
     if tuple(h.shape) != shape:
         expected = f"[{', '.join(axes)}] = {shape} to go with input of shape {tuple(beside.shape)}"
-        raise ShapeError(f"{name} must be {expected}; got {tuple(h.shape)}")
+        raise ShapeError(f"{name} must be {expected}, got {tuple(h.shape)}")
     device(name, h, weight)
     if h.dtype in HALF and torch.promote_types(h.dtype, weight.dtype) == weight.dtype:
         h = h.to(weight.dtype)
@@ -137,18 +137,18 @@ def input(
     names = next((names for names in axes if len(names) == x.dim()), None)
     if names is None:
         expected = " or ".join(f"[{', '.join(names)}]" for names in axes)
-        raise ShapeError(f"{name} must be {expected}; got shape {tuple(x.shape)}")
+        raise ShapeError(f"{name} must be {expected}, got shape {tuple(x.shape)}")
     batch = {name: extent for name, extent in zip(names, x.shape, strict=True) if name == "batch"}
     if alphabet is None:
         if x.shape[-1] != C:
-            raise ShapeError(f"{name} must be input_size = {C} wide; got shape {tuple(x.shape)}")
-        advice = {} if x.is_floating_point() else {"advice": "symbols need alphabet="}
+            raise ShapeError(f"{name} must be input_size = {C} wide, got shape {tuple(x.shape)}")
+        advice = {} if x.is_floating_point() else {"advice": "Symbols need alphabet="}
         return numbers(name, x, weight, **advice), None, batch
     tensor("alphabet", alphabet)
     if x.dtype not in SYMBOLS:
-        raise DtypeError(f"{name} must hold symbols, as uint8, int32 or int64, to go with alphabet=; got {x.dtype}")
+        raise DtypeError(f"{name} must hold symbols, as uint8, int32 or int64, to go with alphabet=, got {x.dtype}")
     if alphabet.dim() != 2 or alphabet.shape[1] != C:
-        raise ShapeError(f"alphabet must be [symbols, inputs], input_size = {C} wide; got shape {tuple(alphabet.shape)}")
+        raise ShapeError(f"alphabet must be [symbols, inputs], input_size = {C} wide, got shape {tuple(alphabet.shape)}")
     device(name, x, weight)
     return x, numbers("alphabet", alphabet, weight), batch
 
@@ -157,11 +157,11 @@ def nested(x: Tensor, alphabet: Tensor | None, batch_first: bool) -> None:
     """Raises unless a nested tensor is jagged in time and the layer is batch first."""
     axes = ("batch", "time", "inputs") if alphabet is None else ("batch", "time")
     if x.layout != torch.jagged:
-        raise ShapeError(f"a nested input must have layout torch.jagged; got {x.layout}; make it with layout=torch.jagged")
+        raise ShapeError(f"a nested input must have layout torch.jagged, got {x.layout}. Make it with layout=torch.jagged")
     if not batch_first:
-        raise SettingError("a nested input is batch first; make the layer with batch_first=True")
+        raise SettingError("a nested input is batch first. Make the layer with batch_first=True")
     if x.dim() != len(axes) or isinstance(x.shape[1], int):  # the extent of a jagged axis is no int
-        raise ShapeError(f"a nested input must be [{', '.join(axes)}], jagged in time; got shape {tuple(x.shape)}")
+        raise ShapeError(f"a nested input must be [{', '.join(axes)}], jagged in time, got shape {tuple(x.shape)}")
 
 
 def reset(mask: object, shape: Sequence[int], beside: Tensor) -> Tensor:
@@ -170,11 +170,11 @@ def reset(mask: object, shape: Sequence[int], beside: Tensor) -> Tensor:
     assert isinstance(mask, Tensor)
     if tuple(mask.shape) != tuple(shape):
         expected = f"{tuple(shape)} to go with input of shape {tuple(beside.shape)}"
-        raise ShapeError(f"reset must have the shape {expected}; got {tuple(mask.shape)}")
+        raise ShapeError(f"reset must have the shape {expected}, got {tuple(mask.shape)}")
     if mask.dtype != torch.bool:
-        raise DtypeError(f"reset must be torch.bool; got {mask.dtype}; convert it with .bool()")
+        raise DtypeError(f"reset must be torch.bool, got {mask.dtype}. Convert it with .bool()")
     if mask.device != beside.device:
-        raise DeviceError(f"reset is on {mask.device} and input is on {beside.device}; move one of them with .to()")
+        raise DeviceError(f"reset is on {mask.device} and input is on {beside.device}. Move one of them with .to()")
     return mask
 
 
@@ -182,11 +182,11 @@ def packed_reset(mask: object, packed: PackedSequence) -> Tensor:
     """Returns the data of a packed mask that has the layout of a packed input."""
     if not isinstance(mask, PackedSequence):
         got = type(mask).__name__
-        raise SettingTypeError(f"reset must be a PackedSequence of the same layout, like input; got {got}")
+        raise SettingTypeError(f"reset must be a PackedSequence of the same layout, like input, got {got}")
     theirs, ours = mask.sorted_indices, packed.sorted_indices
     same_rows = theirs is ours is None or (theirs is not None and ours is not None and torch.equal(theirs, ours))
     if not same_rows or not torch.equal(mask.batch_sizes, packed.batch_sizes):
-        raise ShapeError("reset must be packed with the lengths and the order of input; it has others")
+        raise ShapeError("reset must be packed with the lengths and the order of input, got others")
     return reset(mask.data, packed.data.shape[:1], packed.data)
 
 
@@ -196,11 +196,11 @@ def lengths(given: Lengths, batch: Extents, x: Tensor) -> Tensor:
     try:
         ends = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError):
-        raise SettingTypeError(f"lengths must be integers, {list(shape) or 'one'} of them; got {given!r}") from None
+        raise SettingTypeError(f"lengths must be integers, {list(shape) or 'one'} of them, got {given!r}") from None
     if tuple(ends.shape) != shape:
         raise ShapeError(
-            f"lengths must be [batch] = {shape} to go with input of shape {tuple(x.shape)}; got {tuple(ends.shape)}"
+            f"lengths must be [batch] = {shape} to go with input of shape {tuple(x.shape)}, got {tuple(ends.shape)}"
         )
     if (ends.is_floating_point() or ends.dtype == torch.bool) and ends.numel():  # an empty list makes a tensor of floats
-        raise DtypeError(f"lengths must be integers; got {ends.dtype}")
+        raise DtypeError(f"lengths must be integers, got {ends.dtype}")
     return ends.to(x.device, torch.int64).reshape(-1)

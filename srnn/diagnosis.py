@@ -136,14 +136,16 @@ def diagnose(module: nn.Module, *args: Any, **kwargs: Any) -> Diagnosis:
         ShapeError: If there is no sequence of at least one step.
     """
     if not isinstance(module, nn.Module):
-        raise SettingTypeError(f"diagnose needs an SRNN layer, or a module that contains one; got {type(module).__name__}")
+        raise SettingTypeError(f"diagnose needs an SRNN layer, or a module that contains one, got {type(module).__name__}")
     found: dict[str, LayerDiagnosis] = {}
     # Compiled code would not call the observers. Without torch._dynamo, which is slow to import, there is no compiled code.
     eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
     with _observed(module, found), _evaluating(module), eager, torch.inference_mode(False), torch.no_grad():
         module(*args, **kwargs)
     if not found:
-        raise SettingError(f"diagnose needs a module that runs SRNN layers over sequences; {type(module).__name__} ran none")
+        raise SettingError(
+            f"diagnose needs a module that runs SRNN layers over sequences, and {type(module).__name__} ran none"
+        )
     return Diagnosis(tuple(found.values()))
 
 
@@ -195,7 +197,7 @@ def _scan(
     N, T = x.shape[:2]
     lengths = torch.full((N,), T, device=x.device) if how["lengths"] is None else how["lengths"]
     if N == 0 or lengths.max() < 1:
-        raise ShapeError(f"diagnose needs a sequence of at least one step; got {N} sequences of {T} steps")
+        raise ShapeError(f"diagnose needs a sequence of at least one step, got {N} sequences of {T} steps")
     drive = b(x) if alphabet is None else b(alphabet)[x.long()]
     how = {key: value.clone() if isinstance(value, Tensor) else value for key, value in how.items()}  # inference tensors
     with torch.enable_grad():

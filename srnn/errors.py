@@ -104,7 +104,7 @@ class Interrupted(SRNNError):
 def one_of(kind: str, name: object, names: Iterable[str]) -> SettingError:
     """Returns the error for an unknown name, with the list of known ones and the one that was probably meant."""
     names = list(names)
-    return SettingError(f"no {kind} is called {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}")
+    return SettingError(f"no {kind} is called {name!r}. Choose one of {', '.join(names)}{did_you_mean(name, names)}")
 
 
 def did_you_mean(name: object, names: Iterable[str]) -> str:

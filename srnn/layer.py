@@ -277,7 +277,7 @@ class _Sequences(_Recurrent):
         layers = {"layers * directions": self.num_layers * (2 if self.bidirectional else 1)}
         if isinstance(input, PackedSequence):
             if lengths is not None:
-                raise LengthError("a PackedSequence has lengths of its own; leave out lengths=")
+                raise LengthError("a PackedSequence has lengths of its own. Leave out lengths=")
             data, sizes, order, back = input
             data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
             h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
@@ -317,7 +317,7 @@ class _Sequences(_Recurrent):
     ) -> tuple[Any, Tensor]:
         """The same for a jagged nested tensor, via a padded one; the output has the offsets of the input."""
         if lengths is not None:
-            raise LengthError("a nested tensor has lengths of its own; leave out lengths=")
+            raise LengthError("a nested tensor has lengths of its own. Leave out lengths=")
         checks.nested(input, alphabet, self.batch_first)
         offsets, given = input.offsets(), input.lengths()  # lengths only where there are gaps between the rows
         values, alphabet, _ = self._input("the values of input", input.values(), alphabet, ("steps",))
@@ -357,7 +357,7 @@ class _Shuffling(_Recurrent):
     ) -> None:
         super().__init__()
         if not isinstance(mlp, Sequence):
-            raise SettingTypeError(f"mlp must be the widths of the hidden layers of f_r, such as (32, 32); got {mlp!r}")
+            raise SettingTypeError(f"mlp must be the widths of the hidden layers of f_r, such as (32, 32), got {mlp!r}")
         checks.sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         checks.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
         checks.flags(gate=gate, bias=bias)
@@ -456,7 +456,7 @@ class SRNN(_Sequences, _Shuffling):
         )
         self.num_layers, self.batch_first, self.dropout, self.bidirectional = num_layers, batch_first, dropout, bidirectional
         if dropout > 0 and num_layers == 1:
-            warnings.warn(f"dropout acts between layers; {dropout=} does nothing with num_layers=1", stacklevel=2)
+            warnings.warn(f"dropout acts between layers, so {dropout=} does nothing with num_layers=1", stacklevel=2)
 
     def step(self, x_t: Tensor, h: Tensor | None = None, reset: Tensor | None = None) -> Tensor:
         """Runs one step in time.
@@ -472,7 +472,7 @@ class SRNN(_Sequences, _Shuffling):
         if tracing.is_traced(x_t, h):
             return tracing.node(self, "step", x_t, h, reset=reset)
         if self.bidirectional:
-            raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
+            raise SettingError("step goes forward in time. Call a bidirectional layer on whole sequences")
         if reset is None and (quick := self._quick_step(x_t, h, 1)) is not None:
             return quick
         x, _, batch = self._input("x_t", x_t, None, ("batch",), ())
@@ -588,7 +588,7 @@ def _index(permutation: str | Tensor, H: int, device: torch.device) -> Tensor | 
     if isinstance(permutation, Tensor):
         return checks.permutation(permutation, H).to(device)
     if not isinstance(permutation, str):
-        raise SettingTypeError(f"permutation must be {', '.join(PERMUTATIONS)} or an index tensor; got {permutation!r}")
+        raise SettingTypeError(f"permutation must be {', '.join(PERMUTATIONS)} or an index tensor, got {permutation!r}")
     if permutation not in PERMUTATIONS:
         raise one_of("permutation", permutation, PERMUTATIONS)
     if permutation == "shift":

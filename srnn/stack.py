@@ -166,7 +166,7 @@ class SRNNStack(_Sequences):
         if tracing.is_traced(x, h):
             return tracing.node(self, "step", x, h, reset=reset)
         if self.bidirectional:
-            raise SettingError("step goes forward in time; a bidirectional layer must be called on whole sequences")
+            raise SettingError("step goes forward in time. Call a bidirectional layer on whole sequences")
         x, _, batch = self._input("x", x, None, ("batch",), ())
         h = self._state("h", h, {"layers": self.num_layers}, batch, x)
         x, states = self.encode(x), []

@@ -23,7 +23,7 @@ def node(module: nn.Module, method: str, *args: Any, **kwargs: Any) -> Any:
     kind = type(module).__name__
     if not path:
         raise TracingError(
-            f"torch.fx keeps {kind} as one call, so that it cannot be the root; trace nn.Sequential({kind}(...))"
+            f"torch.fx keeps {kind} as one call, so that it cannot be the root. Trace nn.Sequential({kind}(...))"
         )
     kwargs = {name: value for name, value in kwargs.items() if value is not None}
     if method == "forward":
@@ -35,4 +35,4 @@ def node(module: nn.Module, method: str, *args: Any, **kwargs: Any) -> Any:
 def refuse_script(module: nn.Module) -> None:
     """Raises the error of `torch.jit.script`."""
     kind = type(module).__name__
-    raise TracingError(f"torch.jit.script cannot compile {kind}; use torch.export.export, or torch.compile")
+    raise TracingError(f"torch.jit.script cannot compile {kind}. Use torch.export.export, or torch.compile")

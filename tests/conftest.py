@@ -29,7 +29,7 @@ def pytest_sessionstart() -> None:
     }
     wanted = list(filter(None, os.environ.get("SRNN_REQUIRE", "").split(",")))
     if unknown := [name for name in wanted if name not in missing]:
-        raise pytest.UsageError(f"SRNN_REQUIRE={','.join(unknown)}: nothing is called so; there are {', '.join(missing)}")
+        raise pytest.UsageError(f"SRNN_REQUIRE={','.join(unknown)}: nothing is called so. Choose one of {', '.join(missing)}")
     for name in wanted:
         if (reason := missing[name]) is not None:
             pytest.exit(f"SRNN_REQUIRE={name}, and it is not available: {reason}", returncode=1)

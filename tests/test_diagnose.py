@@ -268,14 +268,14 @@ def test_wrong_input_raises_what_the_layer_raises() -> None:
 
 def test_a_module_without_srnn_layers_is_refused() -> None:
     x: Any = numbers(N, T, C)
-    with pytest.raises(SettingTypeError, match="diagnose needs an SRNN layer, or a module that contains one; got Tensor"):
+    with pytest.raises(SettingTypeError, match="diagnose needs an SRNN layer, or a module that contains one, got Tensor"):
         diagnose(x, x)
-    with pytest.raises(SettingError, match="runs SRNN layers over sequences; GRU ran none"):
+    with pytest.raises(SettingError, match="runs SRNN layers over sequences, and GRU ran none"):
         diagnose(nn.GRU(C, H, dtype=torch.float64), x)
     for empty in (x[:0], x[:, :0]):
-        with pytest.raises(ShapeError, match="diagnose needs a sequence of at least one step; got"):
+        with pytest.raises(ShapeError, match="diagnose needs a sequence of at least one step, got"):
             diagnose(layer(), empty)
-    with pytest.raises(ShapeError, match="diagnose needs a sequence of at least one step; got 4 sequences of 11 steps"):
+    with pytest.raises(ShapeError, match="diagnose needs a sequence of at least one step, got 4 sequences of 11 steps"):
         diagnose(layer(), x, lengths=[0] * N)
 
 

@@ -138,7 +138,7 @@ def test_a_process_that_dies_ends_the_others_and_the_checkpoint_is_good(rank: in
     printed = [line for line in out.splitlines() if line.startswith("srnn: ")]
     assert len(printed) <= 1
     assert all(
-        "another process of this run has ended; run the same command to resume from the last" in line for line in printed
+        "another process of this run has ended. Run the same command to resume from the last" in line for line in printed
     )
     assert f"exitcode  : -9 (pid: {victim})" in out
     assert "srnn/lab/training/loop.py" not in out  # no traceback of ours
@@ -189,7 +189,7 @@ def test_ctrl_c_stops_all_of_them(tmp_path: Path) -> None:
     ("wrong", "said"),
     [
         (["--out", "run"], "run holds a run with other settings"),
-        (["--out", "new", "--results", "file/x"], "cannot be written: Not a directory; give another --results"),
+        (["--out", "new", "--results", "file/x"], "cannot be written: Not a directory. Give another --results"),
     ],
 )
 def test_an_error_is_printed_once(wrong: list[str], said: str, tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_processes_with_different_settings_are_refused(tmp_path: Path) -> None:
         def receive(self) -> tuple[int, bytes]:
             return distributed.START, json.dumps(theirs.as_dict()).encode() + b"\n"
 
-    with pytest.raises(SettingError, match="must have the same settings; those of the first process are different"):
+    with pytest.raises(SettingError, match=r"must have the same settings\. Those of the first process are different"):
         follow(make_run("copy", "srnn", length=5, seed=1), tmp_path, Second())
     with pytest.raises(ValueError, match="process group"):  # with the same it goes to work: threads are the first's
         follow(make_run("copy", "srnn", length=5, seed=2), tmp_path, Second())
@@ -311,14 +311,14 @@ def test_a_batch_must_be_large_enough(tmp_path: Path) -> None:
     team = TorchTeam.__new__(TorchTeam)
     team.rank, team.size = 0, 3
     run = make_run("copy", "srnn", length=5, batch_size=2)
-    with pytest.raises(SettingError, match="a batch of 2 cannot be shared by 3 processes; give a larger --batch-size"):
+    with pytest.raises(SettingError, match=r"a batch of 2 cannot be shared by 3 processes\. Give a larger --batch-size"):
         train(run, tmp_path / "run", team=team)
 
 
 def test_only_errors_of_the_connection_are_taken_for_a_lost_process() -> None:
     with (
-        pytest.raises(TeamError, match="another process of this run has ended; resume it"),
-        distributed.lost_processes("resume it"),
+        pytest.raises(TeamError, match=r"another process of this run has ended\. Resume it"),
+        distributed.lost_processes("Resume it"),
     ):
         raise RuntimeError("[gloo/transport/tcp/pair.cc:537] Connection closed by peer")
     with pytest.raises(TeamError), distributed.lost_processes():

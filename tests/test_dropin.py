@@ -87,7 +87,7 @@ def test_a_state_made_outside_autocast_can_be_passed_inside(half: torch.dtype) -
 )
 def test_only_a_half_state_is_converted(state: torch.dtype, weights: torch.dtype) -> None:
     rnn, x = layer(dtype=weights), torch.randn(N, T, C, dtype=weights)
-    with pytest.raises(DtypeError, match=f"hx must be {weights}, like the weights; got {state}"):
+    with pytest.raises(DtypeError, match=f"hx must be {weights}, like the weights, got {state}"):
         rnn(x, torch.zeros(1, N, H, dtype=state))
 
 
@@ -376,13 +376,13 @@ def test_a_wrong_nested_input_is_refused() -> None:
     rows = [torch.zeros(length, C) for length in (2, 3)]
     x, rnn = jagged(rows), SRNN(C, H, batch_first=True)
     for method in (rnn, rnn.final_state):
-        with pytest.raises(LengthError, match="a nested tensor has lengths of its own; leave out lengths="):
+        with pytest.raises(LengthError, match=r"a nested tensor has lengths of its own\. Leave out lengths="):
             method(x, lengths=[2, 3])
-        with pytest.raises(ShapeError, match=r"must have layout torch\.jagged; got torch\.strided; make it with"):
+        with pytest.raises(ShapeError, match=r"must have layout torch\.jagged, got torch\.strided. Make it with"):
             method(torch.nested.nested_tensor(rows))
-        with pytest.raises(ShapeError, match=r"must be \[batch, time, inputs\], jagged in time; got shape \(2, 3, j\d+\)"):
+        with pytest.raises(ShapeError, match=r"must be \[batch, time, inputs\], jagged in time, got shape \(2, 3, j\d+\)"):
             method(x.transpose(1, 2))
-        with pytest.raises(ShapeError, match=r"must be \[batch, time\], jagged in time; got shape \(2, j\d+, 3\)"):
+        with pytest.raises(ShapeError, match=r"must be \[batch, time\], jagged in time, got shape \(2, j\d+, 3\)"):
             method(x, alphabet=torch.zeros(V, C))
         with pytest.raises(ShapeError, match="the values of input must be input_size = 3 wide"):
             method(jagged([row[:, :2] for row in rows]))
@@ -390,7 +390,7 @@ def test_a_wrong_nested_input_is_refused() -> None:
             method(x.double())
         with pytest.raises(ShapeError, match=r"hx must be \[layers \* directions, batch, hidden\] = \(1, 2, 5\)"):
             method(x, torch.zeros(1, 3, H))
-    with pytest.raises(SettingError, match="a nested input is batch first; make the layer with batch_first=True"):
+    with pytest.raises(SettingError, match=r"a nested input is batch first\. Make the layer with batch_first=True"):
         SRNN(C, H)(x)
 
 
@@ -480,7 +480,7 @@ def test_fx_traces_layers_as_leaves() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", ["", "rnn", "cell", "stack"])
 def test_script_names_the_alternative(name: str) -> None:
-    expected = r"^torch\.jit\.script cannot compile SRNN(Cell|Stack)?; use torch\.export\.export, or torch\.compile$"
+    expected = r"^torch\.jit\.script cannot compile SRNN(Cell|Stack)?. Use torch\.export\.export, or torch\.compile$"
     with pytest.raises(TracingError, match=expected):
         torch.jit.script(Everything().get_submodule(name))
 

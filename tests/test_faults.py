@@ -510,7 +510,7 @@ def test_results_that_cannot_be_written_are_one_error(tmp_path: Path, monkeypatc
         tried("a read-only folder of results")
         with monkeypatch.context() as patch:
             patch.setattr(place, name, refused)
-            with pytest.raises(StorageError, match="Read-only file system; give another --results"):
+            with pytest.raises(StorageError, match=r"Read-only file system\. Give another --results"):
                 store.collect(tmp_path / "results" / "copy.jsonl", {"kind": "run", "id": "a"})
         survived("a read-only folder of results")
 

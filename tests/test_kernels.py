@@ -514,7 +514,7 @@ def test_the_schema_and_the_fake_of_one_step_are_right(backend: str) -> None:
         (r"maps\[2\] must be .*5, 7.*37, 7", lambda x, h, maps: (x, h[:, :5], maps)),
         (r"maps\[1\] must be .*7,.*3,", lambda x, h, maps: (x, h, [maps[0], maps[1][:3], *maps[2:]])),
         ("maps must hold", lambda x, h, maps: (x, h, maps[:-1])),
-        ("h must be float64; got float32", lambda x, h, maps: (x, h.float(), maps)),
+        ("h must be float64, got float32", lambda x, h, maps: (x, h.float(), maps)),
         ("float32 or float64", lambda x, h, maps: (x.half(), h.half(), [m.half() for m in maps])),
     ],
 )
@@ -1028,14 +1028,14 @@ IMPOSSIBLE: list[tuple[type, type, str, Options]] = [
     (errors.DeviceError, RuntimeError, "h0 must be on cpu.*meta", {"h0": H0.to("meta")}),
     (errors.DeviceError, RuntimeError, "lengths must be on cpu.*meta", {"lengths": torch.tensor([1, 2], device="meta")}),
     (errors.SettingError, ValueError, "activation.*'gelu'.*relu, tanh, clip", {"activation": "gelu"}),
-    (errors.SettingTypeError, TypeError, "reset must be a tensor; got list", {"reset": [[True] * 3] * 2}),
-    (errors.ShapeError, RuntimeError, r"reset must be \[N, T\] = \(2, 3\); got \(3, 2\)", {"reset": RESET.T}),
-    (errors.DtypeError, ValueError, "reset must be bool; got int64", {"reset": IDS}),
+    (errors.SettingTypeError, TypeError, "reset must be a tensor, got list", {"reset": [[True] * 3] * 2}),
+    (errors.ShapeError, RuntimeError, r"reset must be \[N, T\] = \(2, 3\), got \(3, 2\)", {"reset": RESET.T}),
+    (errors.DtypeError, ValueError, "reset must be bool, got int64", {"reset": IDS}),
     (errors.DeviceError, RuntimeError, "reset must be on cpu.*meta", {"reset": RESET.to("meta")}),
-    (errors.ShapeError, ValueError, "one unit or more; got H = 0", {"b": B[..., :0], "h0": None}),
-    (errors.SettingTypeError, TypeError, "b must be a tensor; got list", {"b": [[[1.0]]], "h0": None}),
-    (errors.SettingTypeError, TypeError, "h0 must be a tensor; got list", {"h0": [1.0]}),
-    (errors.SettingTypeError, TypeError, "lengths must be a tensor; got list", {"lengths": [1, 2]}),
+    (errors.ShapeError, ValueError, "one unit or more, got H = 0", {"b": B[..., :0], "h0": None}),
+    (errors.SettingTypeError, TypeError, "b must be a tensor, got list", {"b": [[[1.0]]], "h0": None}),
+    (errors.SettingTypeError, TypeError, "h0 must be a tensor, got list", {"h0": [1.0]}),
+    (errors.SettingTypeError, TypeError, "lengths must be a tensor, got list", {"lengths": [1, 2]}),
     (errors.SymbolError, IndexError, "ids .symbols. must be .*0 and 4.*-1", {"b": TABLE, "ids": IDS - 1}),
     (errors.SymbolError, RuntimeError, "ids .symbols. must be .*0 and 4.*5", {"b": TABLE, "ids": IDS.int() + 5}),
     (errors.SymbolError, IndexError, "ids .symbols. must be .*0 and 4.*255", {"b": TABLE, "ids": IDS.to(torch.uint8) + 255}),
@@ -1107,16 +1107,18 @@ def test_a_compiled_graph_refuses_values_out_of_range(backend: str, name: str, c
 
 
 def test_an_error_about_an_unknown_backend_lists_all() -> None:
-    with pytest.raises(errors.SettingError, match="no backend is called 'cuda'; there are auto, native, reference, torch"):
+    with pytest.raises(
+        errors.SettingError, match=r"no backend is called 'cuda'\. Choose one of auto, native, reference, torch"
+    ):
         shuffle_scan(B, H0, backend="cuda")
 
 
 def test_an_unavailable_backend_says_why_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler was found; install one")
-    with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
+    monkeypatch.setattr(kernels, "NATIVE_ERROR", "no compiler was found. Install one")
+    with pytest.raises(errors.BackendError, match=r"native.*no compiler was found. Install one"):
         shuffle_scan(B, H0, backend="native")
     monkeypatch.setattr(kernels, "_default", "native")
-    with pytest.raises(errors.BackendError, match=r"native.*no compiler was found; install one"):
+    with pytest.raises(errors.BackendError, match=r"native.*no compiler was found. Install one"):
         shuffle_scan(B, H0)
 
 
@@ -1133,7 +1135,7 @@ def test_the_environment_says_what_auto_means() -> None:
     assert run("torch").stdout == "torch\n"
     wrong = run("cuda")  # an import does not fail for it; the first scan does
     assert "SettingError" in wrong.stderr
-    assert "'cuda'; there are auto, native, reference, torch" in wrong.stderr
+    assert "'cuda'. Choose one of auto, native, reference, torch" in wrong.stderr
 
 
 def test_use_chooses_the_default_backend_and_restores_it() -> None:
@@ -1175,14 +1177,14 @@ def test_every_activation_of_the_table_is_compiled_and_another_is_an_error() -> 
     source = (Path(native.__file__).parent / "csrc" / "kernels.h").read_text()
     assert re.findall(r'\{"(\w+)", Activation::(\w+)\}', source) == [(name, name) for name in kernels.ACTIVATIONS]
     if native.load_error() is None:
-        with pytest.raises(RuntimeError, match="no activation is called 'sin'; there are relu, tanh, clip"):
+        with pytest.raises(RuntimeError, match=r"no activation is called 'sin'\. Choose one of relu, tanh, clip"):
             torch.ops.srnn.shuffle_scan(B, H0, None, None, None, None, False, "sin")
 
 
 def test_an_error_about_a_missing_library_says_how_to_build_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(native, "ROOT", tmp_path)
     load_error, package = native.load_error.__wrapped__, "srnn.lab.networks.scans"
-    assert re.match(r"_C.so of srnn was not built; .*pip install", load_error() or "")
+    assert re.match(r"_C.so of srnn was not built\. .*pip install", load_error() or "")
     folder = tmp_path / "srnn" / "lab" / "networks" / "scans"
     folder.mkdir(parents=True)
     (folder / "_build_error.txt").write_text("g++ was not found\n")

@@ -163,7 +163,7 @@ def test_a_signal_leaves_a_run_that_resumes_and_prints_how(number: signal.Signal
     assert said.count("\n") == 1
     assert "srnn train --resume run" in said
     step = Checkpoint.read(tmp_path / "run" / "checkpoint.safetensors").position.step
-    assert f"after update {step};" in said
+    assert f"after update {step}." in said
     record = loop.train(loop.read_run(tmp_path / "run").with_limits(steps=step + 5), tmp_path / "run")
     assert record.updates == step + 5
 
@@ -215,7 +215,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoi
     assert sum(record.curve["step"][-1:]) == record.updates
     json.dumps(record.to_json(), allow_nan=False)
     kept = "the last checkpoint before it is kept" if checkpoint_every == 0 else "there was no checkpoint yet"
-    assert lab.summary(record, tmp_path) == f"diverged after update {record.updates}: a loss that is not finite; {kept}"
+    assert lab.summary(record, tmp_path) == f"diverged after update {record.updates}: a loss that is not finite. {kept}"
     if checkpoint_every == 0:
         place = RunFolder(tmp_path)
         training = Training(run, place, 1000.0, (), content=place.checkpoint.read_bytes())
@@ -426,7 +426,7 @@ def test_eval_takes_validation_data_until_the_run_is_finished_and_then_the_test_
     assert said.endswith(f"weights: {tmp_path / 'model.safetensors'}\n")
     assert score(tmp_path, "val")[0] == {name: getattr(record.selection, name) for name in ("split", "loss", "score")}
     assert score(tmp_path, "train")[0]["split"] == "train"
-    with pytest.raises(SettingError, match="no split is called 'dev'; there are train, val, test"):
+    with pytest.raises(SettingError, match=r"no split is called 'dev'\. Choose one of train, val, test"):
         score(tmp_path, "dev")
 
 
@@ -491,7 +491,7 @@ def interruptible() -> Iterator[None]:
 def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_first(
     numbers: tuple[signal.Signals, ...], name: str, code: int, tmp_path: Path
 ) -> None:
-    with pytest.raises(Interrupted, match=f"stopped by {name} after update 3; .* srnn train --resume ") as caught:
+    with pytest.raises(Interrupted, match=rf"stopped by {name} after update 3\. .* srnn train --resume ") as caught:
         loop.train(copy_run(), tmp_path, checkpoint_every=1000.0, watchers=[Signals(*numbers)])
     assert caught.value.exit_code == code
     assert Checkpoint.read(tmp_path / "checkpoint.safetensors").position.step == 3
@@ -529,7 +529,7 @@ def test_a_full_disk_is_one_error_and_the_run_resumes_from_the_last_checkpoint(
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"file/run cannot be used as a run folder: Not a directory; give another --out"):
+    with pytest.raises(StorageError, match=r"file/run cannot be used as a run folder: Not a directory. Give another --out"):
         loop.train(copy_run(), tmp_path / "file" / "run")
 
 
@@ -587,7 +587,7 @@ def test_a_pipe_or_a_folder_in_place_of_a_file_is_one_error(name: str, make: Cal
 
 
 def test_a_name_that_is_too_long_is_one_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot be used as a run folder: File name too long; give another --out"):
+    with pytest.raises(StorageError, match=r"cannot be used as a run folder: File name too long\. Give another --out"):
         loop.train(copy_run(), tmp_path / ("x" * 256))
 
 
@@ -769,7 +769,7 @@ def test_a_checkpoint_with_an_unknown_format_number_is_refused_and_left_as_it_is
     tensors, state = load_tensors(path)
     save_tensors(path, tensors, state | {"format": 7})
     before = path.read_bytes()
-    with pytest.raises(RecordError, match=r"has format 7, and this version of srnn reads format 1; resume the run") as caught:
+    with pytest.raises(RecordError, match=r"has format 7, and this version of srnn reads format 1. Resume the run") as caught:
         loop.train(copy_run(), tmp_path)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
@@ -854,7 +854,7 @@ def test_a_damaged_checkpoint_leaves_the_record_of_a_run_to_be_extended(tmp_path
 def test_a_run_does_not_resume_with_another_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_after(3, copy_run(), tmp_path)
     monkeypatch.setattr(kernels, "_default", "reference")
-    with pytest.raises(RecordError, match=r"was started with backend (native|torch); here it is reference"):
+    with pytest.raises(RecordError, match=r"was started with backend (native|torch), and here it is reference"):
         loop.train(copy_run(), tmp_path)
 
 

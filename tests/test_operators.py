@@ -254,7 +254,7 @@ def test_a_wrong_argument_is_refused(operator: str, form: str, name: str) -> Non
     given = GOOD[operator][form]
     names = "|".join([*given, r"maps\[\d\]", "ids .symbols.", "z .* and x .*"])
     expected = re.compile(
-        rf"({names}) must .*; got|no {name} is called .*; there are|Could not run 'srnn::cell"
+        rf"({names}) must .*, got|no {name} is called .*\. Choose one of|Could not run 'srnn::cell"
     )  # the last: a sparse one
     for what, changed in wrong(operator, form, name):
         for mode in modes(operator):

@@ -179,14 +179,14 @@ def test_recipes_are_shown_under_their_plain_names(stored: str, shown: str) -> N
 
 def test_errors_of_the_report_are_one_line(tmp_path: Path, world: list[dict[str, Any]]) -> None:
     console = Console(file=io.StringIO())
-    with pytest.raises(RecordError, match=r"there are no records in .*; make some with: srnn reproduce copy"):
+    with pytest.raises(RecordError, match=r"there are no records in .*. Make some with: srnn reproduce copy"):
         report.make(tmp_path, tmp_path / "out", console)
     (tmp_path / "a.jsonl").write_text(paper.line({"kind": "run", "id": "of nothing"}))
-    with pytest.raises(RecordError, match=r"no record in .* belongs to an exhibit; `srnn reproduce copy` makes some"):
+    with pytest.raises(RecordError, match=r"no record in .* belongs to an exhibit\. Make some with: srnn reproduce copy"):
         report.make(tmp_path, tmp_path / "out", console)
     (tmp_path / "a.jsonl").write_text(paper.line(world[0]))
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(StorageError, match=r"out cannot be written: .*; give another --out"):
+    with pytest.raises(StorageError, match=r"out cannot be written: .*. Give another --out"):
         report.make(tmp_path, tmp_path / "out", console, plan=None)
 
 
@@ -195,7 +195,7 @@ def test_incomplete_record_is_reported(world: list[dict[str, Any]], tmp_path: Pa
     (tmp_path / "a.jsonl").write_text(paper.line(lacking) + paper.line(world[1]))
     found = stored.read(tmp_path)
     assert [each.to_json() for each in found.found] == [world[1]]
-    assert found.faults == [f"{tmp_path / 'a.jsonl'}: the record {lacking['id']} is not whole: it lacks curve; it is left out"]
+    assert found.faults == [f"{tmp_path / 'a.jsonl'}: the record {lacking['id']} is not whole: it lacks curve. It is left out"]
 
 
 def test_page_of_a_demonstration_has_no_verdicts(world: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -271,5 +271,5 @@ def test_published_numbers_belong_to_lines_that_are_run() -> None:
 
 
 def test_an_error_about_an_unknown_profile_lists_the_known_ones() -> None:
-    with pytest.raises(SettingError, match="no profile is called 'gpu'; there are cpu, full, quick"):
+    with pytest.raises(SettingError, match=r"no profile is called 'gpu'\. Choose one of cpu, full, quick"):
         Plan("gpu")

@@ -82,7 +82,7 @@ def test_nothing_is_printed_about_a_run_that_cannot_start(wrong: str, tmp_path: 
     [
         ({}, "to extend it: srnn train --resume {folder} --steps N, with N above 4"),
         ({"minutes": 1e-9}, "to extend it: srnn train --resume {folder} --minutes N, with N above 1e-09"),
-        ({"schedule": "cosine"}, "its learning rate has decayed to 0, so it cannot be extended; give another --out"),
+        ({"schedule": "cosine"}, "its learning rate has decayed to 0, so it cannot be extended. Give another --out"),
         ({"lr": 1e30, "optimizer": "sgd", "clip": None}, "it diverged, so it cannot be extended"),
     ],
 )

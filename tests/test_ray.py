@@ -198,7 +198,7 @@ def test_a_run_that_no_machine_has_room_for_is_refused() -> None:
 
 def test_a_missing_ray_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SettingError, match=r"--ray needs Ray; install it with: pip install 'srnn\[ray\]'"):
+    with pytest.raises(SettingError, match=r"--ray needs Ray. Install it with: pip install 'srnn\[ray\]'"):
         cluster.engine(2, "local")
 
 

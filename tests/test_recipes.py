@@ -175,9 +175,12 @@ def test_a_given_end_replaces_that_of_the_recipe() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (("copi", "srnn"), "no task is called 'copi'; there are adding, bigpmnist, copy, pmnist, randomlabels, speech, text"),
-        (("copy", "srn"), "no network is called 'srn'; there are eurnn, exprnn, gru, indrnn, lru, lstm,"),
-        (("copy", "srnn", "theirs"), "no recipe is called 'theirs'; there are paper, original, tuned"),
+        (
+            ("copi", "srnn"),
+            "no task is called 'copi'. Choose one of adding, bigpmnist, copy, pmnist, randomlabels, speech, text",
+        ),
+        (("copy", "srn"), "no network is called 'srn'. Choose one of eurnn, exprnn, gru, indrnn, lru, lstm,"),
+        (("copy", "srnn", "theirs"), "no recipe is called 'theirs'. Choose one of paper, original, tuned"),
     ],
 )
 def test_an_error_about_an_unknown_name_lists_the_known_ones(call: tuple[str, ...], said: str) -> None:
@@ -188,28 +191,28 @@ def test_an_error_about_an_unknown_name_lists_the_known_ones(call: tuple[str, ..
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"crop": 8}, "neither copy nor srnn has a setting 'crop'; it belongs to randomlabels"),
-        ({"length": "long"}, "copy: length must be a whole number of at least 1; got 'long'"),
-        ({"mlp": 8}, "srnn: mlp must be a tuple of whole numbers of at least 1; got 8"),
-        ({"lr": "fast"}, "lr must be a number above 0; got 'fast'"),
-        ({"steps": "many"}, "steps must be a whole number of at least 1 or None; got 'many'"),
-        ({"lr": 0.0}, "lr must be a number above 0; got 0.0"),
-        ({"lr": float("nan")}, "lr must be a finite number; got nan"),
-        ({"clip": -1.0}, "clip must be a number above 0 or None; got -1.0"),
-        ({"batch_size": 0}, "batch_size must be a whole number of at least 1; got 0"),
-        ({"hidden_size": 0}, "must be a whole number of at least 1; got 0"),
-        ({"readout": (4, 0)}, r"readout must be a tuple of whole numbers of at least 1; got \(4, 0\)"),
-        ({"mlp": (0,)}, r"srnn: mlp must be a tuple of whole numbers of at least 1; got \(0,\)"),
-        ({"gate": False, "gate_init": -2.0}, "srnn: gate_init must be 0.0 without a gate; got -2.0"),
-        ({"gate_init": float("inf")}, "gate_init must be a finite number; got inf"),
-        ({"gate_init": True}, "srnn: gate_init must be a number; got True"),
-        ({"f_r_scale": "small"}, "srnn: f_r_scale must be a number; got 'small'"),
-        ({"seed": -1}, r"seed must be a whole number from 0 to below 2\*\*63; got -1"),
-        ({"seed": 2**64}, r"seed must be a whole number from 0 to below 2\*\*63; got 18446744073709551616"),
-        ({"dropout": 1.0}, "dropout must be a number from 0 to below 1; got 1.0"),
-        ({"optimizer": "lion"}, "optimizer must be one of rmsprop, adam, adamw, sgd; got 'lion'"),
-        ({"schedule": "step"}, "schedule must be one of constant, cosine, staircase; got 'step'"),
-        ({"select": "last"}, "select must be one of loss, metric; got 'last'"),
+        ({"crop": 8}, "neither copy nor srnn has a setting 'crop'. It belongs to randomlabels"),
+        ({"length": "long"}, "copy: length must be a whole number of at least 1, got 'long'"),
+        ({"mlp": 8}, "srnn: mlp must be a tuple of whole numbers of at least 1, got 8"),
+        ({"lr": "fast"}, "lr must be a number above 0, got 'fast'"),
+        ({"steps": "many"}, "steps must be a whole number of at least 1 or None, got 'many'"),
+        ({"lr": 0.0}, "lr must be a number above 0, got 0.0"),
+        ({"lr": float("nan")}, "lr must be a finite number, got nan"),
+        ({"clip": -1.0}, "clip must be a number above 0 or None, got -1.0"),
+        ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
+        ({"hidden_size": 0}, "must be a whole number of at least 1, got 0"),
+        ({"readout": (4, 0)}, r"readout must be a tuple of whole numbers of at least 1, got \(4, 0\)"),
+        ({"mlp": (0,)}, r"srnn: mlp must be a tuple of whole numbers of at least 1, got \(0,\)"),
+        ({"gate": False, "gate_init": -2.0}, "srnn: gate_init must be 0.0 without a gate, got -2.0"),
+        ({"gate_init": float("inf")}, "gate_init must be a finite number, got inf"),
+        ({"gate_init": True}, "srnn: gate_init must be a number, got True"),
+        ({"f_r_scale": "small"}, "srnn: f_r_scale must be a number, got 'small'"),
+        ({"seed": -1}, r"seed must be a whole number from 0 to below 2\*\*63, got -1"),
+        ({"seed": 2**64}, r"seed must be a whole number from 0 to below 2\*\*63, got 18446744073709551616"),
+        ({"dropout": 1.0}, "dropout must be a number from 0 to below 1, got 1.0"),
+        ({"optimizer": "lion"}, "optimizer must be one of rmsprop, adam, adamw, sgd, got 'lion'"),
+        ({"schedule": "step"}, "schedule must be one of constant, cosine, staircase, got 'step'"),
+        ({"select": "last"}, "select must be one of loss, metric, got 'last'"),
         ({"epochs": 3}, "copy has no epochs because its data never repeat"),
         ({"patience": 3}, "patience needs validation data, and copy has none"),
         ({"steps": None}, "a run needs an end"),
@@ -323,7 +326,7 @@ TASK = "from srnn.lab.tasks import Task\nclass A(Task):\n    name = 'a'\n"
     ("source", "said"),
     [
         (TASK + "class B(A):\n    pass\n", "must define one subclass of srnn's Task; it defines A, B"),
-        ("from srnn.lab.tasks.copy import Copy\n", "must define one subclass of srnn's Task; it defines none"),
+        ("from srnn.lab.tasks.copy import Copy\n", "must define one subclass of srnn's Task, got none"),
         ("class A(Task:\n", "does not run as Python: SyntaxError: .*line 1"),
         ("raise ValueError('two\\nlines')\n", "does not run as Python: ValueError: two lines"),
         ("from srnn.lab.tasks import Task\nclass A(Task):\n    pass\n", "A must have a new name, such as name = 'parity'"),
@@ -363,7 +366,7 @@ def test_the_examples_load_by_their_path() -> None:
     assert {name: settings(run)[name] for name in ("length", "slowest", "hidden_size", "steps")} == {
         "length": 5, "slowest": 20.0, "hidden_size": 6, "steps": 2000,
     }  # fmt: skip
-    with pytest.raises(SettingError, match="parity: length must be a whole number of at least 1; got 0"):
+    with pytest.raises(SettingError, match="parity: length must be a whole number of at least 1, got 0"):
         make_run(str(EXAMPLES / "parity.py"), "srnn", length=0)
 
 

@@ -219,7 +219,7 @@ def test_a_torn_last_line_is_reported_and_the_next_record_is_whole(tmp_path: Pat
     for end in range(ends + 1, len(whole) - 1):
         path.write_bytes(whole[:end])
         (fault,) = store.read_lines(path)[1]
-        assert fault == f"{path}:2 is torn: its writer was stopped, or is still writing; it is left out"
+        assert fault == f"{path}:2 is torn: its writer was stopped, or is still writing. It is left out"
         fill(path, "c")
         assert ids(path) == [("a", 0), ("c", 0)]
         assert store.compact(path) == 0

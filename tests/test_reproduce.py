@@ -448,7 +448,7 @@ def test_a_measurement_can_be_stopped(tmp_path: Path, console: Console, monkeypa
     monkeypatch.setattr(reproduce, "measure", interrupted)
     each = looking_at(small(), trained=False)
     with pytest.raises(
-        Interrupted, match="stopped by Ctrl-C while measuring hiddenstate: srnn, 5; run the same command to resume"
+        Interrupted, match=r"stopped by Ctrl-C while measuring hiddenstate: srnn, 5\. Run the same command to resume"
     ):
         reproduce.measure_all({each.id: each}, tmp_path, tmp_path, console)
 
@@ -483,7 +483,7 @@ def test_all_starts_with_the_exhibits_that_decide_most() -> None:
 
 
 def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
-    with pytest.raises(SettingError, match="no exhibit is called 'coppy'; there are all, copy, adding, psmnist"):
+    with pytest.raises(SettingError, match=r"no exhibit is called 'coppy'\. Choose one of all, copy, adding, psmnist"):
         reproduce.chosen(["coppy"])
     monkeypatch.setattr(data, "is_here", lambda name: False)
     with pytest.raises(
@@ -521,7 +521,7 @@ def test_parts_whose_data_are_missing_are_skipped_and_the_others_run(
 
 
 def test_a_network_that_an_exhibit_does_not_have_is_reported(console: Console) -> None:
-    with pytest.raises(SettingError, match="no network is called 'foo'; there are eurnn, exprnn, gru"):
+    with pytest.raises(SettingError, match=r"no network is called 'foo'\. Choose one of eurnn, exprnn, gru"):
         reproduce.reproduce(["copy"], QUICK, console, only=["foo"])
     assert reproduce.reproduce(["permutation"], QUICK, console, only=["gru"]) == []
     assert "permutation has no run of gru; --all-networks may add some" in said(console)

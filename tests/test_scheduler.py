@@ -106,7 +106,7 @@ def test_a_failure_that_cannot_be_written_either_is_reported(tmp_path: Path) -> 
 def test_a_folder_for_records_that_cannot_be_written_is_reported_before_a_run_starts(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file in the place of the folder")
     engine = Script()
-    with pytest.raises(StorageError, match=r"results/copy\.jsonl cannot be written: .*; give another --results"):
+    with pytest.raises(StorageError, match=r"results/copy\.jsonl cannot be written: .*. Give another --results"):
         scheduler(tmp_path, engine)
     assert engine.asked == []
 
@@ -128,7 +128,7 @@ def test_runs_that_end_while_stopping_are_recorded_and_the_rest_can_resume(tmp_p
         return []
 
     engine = Script(stop, last=[done("copy"), Event("adding", "stopped", None)])
-    with pytest.raises(Interrupted, match="stopped by SIGTERM; run the same command to resume 1 runs") as caught:
+    with pytest.raises(Interrupted, match=r"stopped by SIGTERM\. Run the same command to resume 1 runs") as caught:
         scheduler(tmp_path, engine).work()
     assert caught.value.exit_code == 143
     assert engine.asked[-2:] == ["stop", "close"]

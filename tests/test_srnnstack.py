@@ -52,12 +52,12 @@ def test_the_read_out_sees_the_output_and_not_the_states(task: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"width": -1}, "srnnstack: width must be a whole number of at least 0; got -1"),
-        ({"width": True}, "srnnstack: width must be a whole number of at least 0; got True"),
-        ({"activation": "gelu"}, "srnnstack: activation must be one of relu, tanh, clip; got 'gelu'. Did you mean 'relu'?"),
-        ({"permutation": "back"}, "srnnstack: permutation must be one of shift, partial, identity, random; got 'back'"),
-        ({"block_dropout": 1.0}, "srnnstack: block_dropout must be a number from 0 to below 1; got 1.0"),
-        ({"gate_init": float("nan")}, "srnnstack: gate_init must be a finite number; got nan"),
+        ({"width": -1}, "srnnstack: width must be a whole number of at least 0, got -1"),
+        ({"width": True}, "srnnstack: width must be a whole number of at least 0, got True"),
+        ({"activation": "gelu"}, "srnnstack: activation must be one of relu, tanh, clip, got 'gelu'. Did you mean 'relu'?"),
+        ({"permutation": "back"}, "srnnstack: permutation must be one of shift, partial, identity, random, got 'back'"),
+        ({"block_dropout": 1.0}, "srnnstack: block_dropout must be a number from 0 to below 1, got 1.0"),
+        ({"gate_init": float("nan")}, "srnnstack: gate_init must be a finite number, got nan"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> None:

@@ -557,7 +557,7 @@ def test_torch_fx_keeps_the_stack_as_one_call_and_script_is_refused() -> None:
     traced = torch.fx.symbolic_trace(model)
     assert [node.op for node in traced.graph.nodes].count("call_module") == 1
     assert_close(traced(x), model(x))
-    with pytest.raises(TracingError, match=r"torch\.jit\.script cannot compile SRNNStack; use torch\.export"):
+    with pytest.raises(TracingError, match=r"torch\.jit\.script cannot compile SRNNStack. Use torch\.export"):
         torch.jit.script(model.rnn)
 
 

@@ -445,7 +445,9 @@ def test_lost_process_is_an_error_that_names_its_run() -> None:
 
     killer = threading.Thread(target=kill)
     killer.start()
-    with pytest.raises(TeamError, match=rf"{runs[0].id} failed: its process ended with code -9; the same command repeats it"):
+    with pytest.raises(
+        TeamError, match=rf"{runs[0].id} failed: its process ended with code -9\. Run the same command to repeat it"
+    ):
         next(found)
     killer.join()
     assert not multiprocessing.active_children()
@@ -475,7 +477,7 @@ def test_stopped_or_killed_bench_resumes_without_repeating(
 
     user = threading.Thread(target=press_ctrl_c)
     user.start()
-    with pytest.raises(Interrupted, match="stopped by Ctrl-C; the same command resumes") as stop:
+    with pytest.raises(Interrupted, match=r"stopped by Ctrl-C\. Run the same command to resume") as stop:
         swap.main(**more, console=Console(quiet=True))
     user.join()
     stopped = lines(out)
@@ -684,7 +686,7 @@ def test_page_shows_the_records() -> None:
 @pytest.mark.parametrize(
     ("how", "kind", "said"),
     [
-        ({"only": ["speller"]}, SettingError, "no program is called 'speller'; there are classifier, tagger, characters,"),
+        ({"only": ["speller"]}, SettingError, "no program is called 'speller'. Choose one of classifier, tagger, characters,"),
         ({"quick": True, "readme": ROOT / "docs" / "migrate.md"}, SettingError, "--quick is a rehearsal .* leave out --readme"),
         ({"readme": ROOT / "docs" / "data.md"}, RecordError, "must hold <!-- swap:begin -->"),
     ],

@@ -198,19 +198,19 @@ def test_neighbouring_numbers_give_unrelated_seeds() -> None:
 
 
 BAD = [
-    (Copy, {"length": 0}, "copy: length must be a whole number of at least 1; got 0"),
-    (Adding, {"length": 1}, "adding: length must be a whole number of at least 2; got 1"),
+    (Copy, {"length": 0}, "copy: length must be a whole number of at least 1, got 0"),
+    (Adding, {"length": 1}, "adding: length must be a whole number of at least 2, got 1"),
     *(
-        (RandomLabels, {"crop": crop}, f"randomlabels: crop must be a whole number from 1 to 28; got {crop}")
+        (RandomLabels, {"crop": crop}, f"randomlabels: crop must be a whole number from 1 to 28, got {crop}")
         for crop in (0, 29)
     ),
     *(
-        (RandomLabels, {"samples": samples}, f"randomlabels: samples must be a whole number from 1 to 60000; got {samples}")
+        (RandomLabels, {"samples": samples}, f"randomlabels: samples must be a whole number from 1 to 60000, got {samples}")
         for samples in (0, 60_001)
     ),
-    (Speech, {"direction": "forward"}, "speech: direction must be one of predict, echo; got 'forward'"),
-    *((Text, {"length": length}, f"text: length must be a whole number of at least 1; got {length}") for length in (0, -5)),
-    (BigPMNIST, {"pixels": "grey"}, "bigpmnist: pixels must be one of raw, wrapped; got 'grey'"),
+    (Speech, {"direction": "forward"}, "speech: direction must be one of predict, echo, got 'forward'"),
+    *((Text, {"length": length}, f"text: length must be a whole number of at least 1, got {length}") for length in (0, -5)),
+    (BigPMNIST, {"pixels": "grey"}, "bigpmnist: pixels must be one of raw, wrapped, got 'grey'"),
 ]
 
 

@@ -1,5 +1,6 @@
-"""Words that we have replaced do not come back. Stored records keep theirs, and one file maps them."""
+"""Words that we have replaced do not come back (records keep theirs), and errors chain no clauses with semicolons."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path
@@ -45,3 +46,30 @@ def test_a_replaced_word_is_found(text: str) -> None:
 
 def test_other_words_are_not() -> None:
     assert not replaced_words("an arrival, beginners, a new run, screw, visiting")
+
+
+def error_texts(source: str) -> list[str]:
+    """Returns the texts in a Python source that are raised, or passed to an error."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Raise) or name.endswith(("Error", "Interrupted", "SystemExit")):
+            found += [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return found
+
+
+def test_error_messages_have_no_semicolons() -> None:
+    texts = [text for path in (ROOT / "srnn").rglob("*.py") for text in error_texts(path.read_text(encoding="utf-8"))]
+    assert len(texts) > 400
+    assert not [text for text in texts if ";" in text]
+
+
+def test_error_messages_of_the_compiled_libraries_have_no_semicolons() -> None:
+    sources = [path for end in ("cpp", "h", "inl") for path in (ROOT / "srnn").rglob(f"*.{end}")]
+    texts = [text for path in sources for text in re.findall(r'"((?:[^"\\\n]|\\.)*)"', path.read_text(encoding="utf-8"))]
+    assert len(texts) > 100
+    assert not [text for text in texts if "; " in text]
+
+
+def test_a_semicolon_in_an_error_is_found() -> None:
+    assert error_texts('raise SettingError(f"a is {x}; leave it out")')[-1] == "; leave it out"

@@ -260,11 +260,11 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
     if ops.is_differentiated():
         if backend not in ("auto", "reference"):
             raise DerivativeError(
-                f"backend {backend!r} has no derivatives forward or by torch.func; backend='auto' takes the plain loop"
+                f"backend {backend!r} has no derivatives forward or by torch.func. Use backend='auto' for the plain loop"
             )
         return None
     if chosen == "native" and tensor.device.type != "cpu":
-        raise BackendError(f"backend 'native' runs on the CPU; the tensors are on {tensor.device}; use backend='auto'")
+        raise BackendError(f"backend 'native' runs on the CPU, and the tensors are on {tensor.device}. Use backend='auto'")
     return {"reference": None, "torch": torch.ops.srnn_torch}.get(chosen, torch.ops.srnn)
 
 

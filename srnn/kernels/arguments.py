@@ -39,16 +39,16 @@ def checked(check: Callable[..., None], function: Callable[..., Any]) -> Callabl
 def fits(name: str, tensor: Tensor, axes: str, sizes: tuple[int, ...], dtypes: Dtypes, like: Tensor) -> None:
     """Raises unless a tensor has these sizes, one of these dtypes, dense memory and the device of another tensor."""
     if tuple(tensor.shape) != sizes:
-        raise ShapeError(f"{name} must be {axes} = {sizes}; got {tuple(tensor.shape)}")
+        raise ShapeError(f"{name} must be {axes} = {sizes}, got {tuple(tensor.shape)}")
     has_dtype(name, tensor, dtypes)
     if tensor.device != like.device:
-        raise DeviceError(f"{name} must be on {like.device} like the rest; got {tensor.device}")
+        raise DeviceError(f"{name} must be on {like.device} like the rest, got {tensor.device}")
 
 
 def has_rank(name: str, tensor: Tensor, axes: str, rank: int) -> None:
     """Raises unless a tensor has this many axes."""
     if tensor.dim() != rank:
-        raise ShapeError(f"{name} must be {axes}; got shape {tuple(tensor.shape)}")
+        raise ShapeError(f"{name} must be {axes}, got shape {tuple(tensor.shape)}")
 
 
 def has_dtype(name: str, tensor: Tensor, dtypes: Dtypes) -> None:
@@ -56,9 +56,9 @@ def has_dtype(name: str, tensor: Tensor, dtypes: Dtypes) -> None:
     if tensor.dtype not in dtypes:
         *others, last = [str(each).removeprefix("torch.") for each in dtypes]
         expected = f"{', '.join(others)} or {last}" if others else last
-        raise DtypeError(f"{name} must be {expected}; got {str(tensor.dtype).removeprefix('torch.')}")
+        raise DtypeError(f"{name} must be {expected}, got {str(tensor.dtype).removeprefix('torch.')}")
     if tensor.layout != torch.strided:
-        raise ShapeError(f"{name} must have layout torch.strided; got {tensor.layout}")
+        raise ShapeError(f"{name} must have layout torch.strided, got {tensor.layout}")
 
 
 def below_limit(name: str, **extents: int) -> None:
@@ -67,7 +67,7 @@ def below_limit(name: str, **extents: int) -> None:
         return
     for axis, extent in extents.items():
         if isinstance(extent, int) and extent >= LIMIT:
-            raise ShapeError(f"{name} must have {axis} below 2^31; got {axis} = {extent}")
+            raise ShapeError(f"{name} must have {axis} below 2^31, got {axis} = {extent}")
 
 
 def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
@@ -82,14 +82,14 @@ def scan_input(name: str, b: Tensor, ids: Maybe) -> None:
         has_rank(name, b, "[N, T, H]", 3)
     elif b.dim() != 2 or ids.dim() != 2:
         got = f"{tuple(b.shape)} and {tuple(ids.shape)}"
-        raise ShapeError(f"{name} must be a table [V, H] to go with ids [N, T]; got {got}")
+        raise ShapeError(f"{name} must be a table [V, H] to go with ids [N, T], got {got}")
     else:
         fits("ids", ids, "[N, T]", tuple(ids.shape), checks.SYMBOLS, b)
         below_limit(name, V=b.shape[0])
     _, T, H = shape(b, ids)
     has_dtype(name, b, FLOATS)
     if H == 0:
-        raise ShapeError(f"{name} must have one unit or more; got H = 0")
+        raise ShapeError(f"{name} must have one unit or more, got H = 0")
     below_limit(name if ids is None else "ids", T=T)
     below_limit(name, H=H)
 
@@ -220,17 +220,17 @@ def _cell(
     has_dtype("x", x, WIDE_FLOATS)
     for label, tensor, axes in (("x", x, "[..., C]"), (name, h, "[..., H]")):
         if tensor.dim() == 0:
-            raise ShapeError(f"{label} must be {axes}; got shape ()")
+            raise ShapeError(f"{label} must be {axes}, got shape ()")
     C, H = x.shape[-1], h.shape[-1]
     below_limit("x", C=C)
     below_limit(name, H=H)
     fits(name, h, "[..., H]", tuple(h.shape), (x.dtype,), x)
     if prod(x.shape[:-1]) != prod(h.shape[:-1]):
-        raise ShapeError(f"{name} must have as many rows as x, {prod(x.shape[:-1])}; got shape {tuple(h.shape)}")
+        raise ShapeError(f"{name} must have as many rows as x, {prod(x.shape[:-1])}, got shape {tuple(h.shape)}")
     each = 2 if bias else 1
     count, rest = divmod(len(maps), each)
     if rest or count < 1 + gate:
-        raise SettingError(f"maps must hold f_r's linear maps and the gate's, {each} tensors each; got {len(maps)} tensors")
+        raise SettingError(f"maps must hold f_r's linear maps and the gate's, {each} tensors each, got {len(maps)} tensors")
     width = C
     for i in range(count):
         columns, is_hidden = C if gate and i == count - 1 else width, i < count - 1 - gate
@@ -252,7 +252,7 @@ def _gated_input(
 ) -> tuple[int, int, int]:
     """Checks the factors of b; returns N, T and H."""
     if z.dim() != 3 or x.dim() != 3 or z.shape[:2] != x.shape[:2]:
-        raise ShapeError(f"z [N, T, K] and x [N, T, C] must agree in N and T; got {tuple(z.shape)} and {tuple(x.shape)}")
+        raise ShapeError(f"z [N, T, K] and x [N, T, C] must agree in N and T, got {tuple(z.shape)} and {tuple(x.shape)}")
     has_dtype("z", z, FLOATS)
     has_rank("weight", weight, "[H, K]", 2)
     (N, T, K), C, H = z.shape, x.shape[2], weight.shape[0]
@@ -266,7 +266,7 @@ def _gated_input(
         if tensor is not None:
             fits(name, tensor, axes, sizes, (z.dtype,), z)
     if H == 0:
-        raise ShapeError("weight must have one unit or more; got H = 0")
+        raise ShapeError("weight must have one unit or more, got H = 0")
     below_limit("z", T=T, K=K)
     below_limit("x", C=C)
     below_limit("weight", H=H)
@@ -297,13 +297,13 @@ def _gradients(N: int, T: int, H: int, like: Tensor, grad: Maybe, grad_n: Tensor
     if grad is None:
         return
     if kept.dtype == torch.int32:
-        raise SettingError(f"grad must be None if kept holds last zeros; got shape {tuple(grad.shape)}")
+        raise SettingError(f"grad must be None if kept holds last zeros, got shape {tuple(grad.shape)}")
     fits("grad", grad, "[N, T, H]", (N, T, H), (like.dtype,), like)
 
 
 def _needs(needs: Sequence[int], count: int) -> None:
     if len(needs) != count:
-        raise SettingError(f"needs must hold {count} numbers; got {len(needs)}")
+        raise SettingError(f"needs must hold {count} numbers, got {len(needs)}")
 
 
 def _activation(name: str) -> None:
@@ -313,4 +313,4 @@ def _activation(name: str) -> None:
 
 def _bounded(activation: str) -> None:
     if ACTIVATIONS[activation].bounds is None:
-        raise SettingError(f"the derivative of {activation} needs all states; the final form takes relu or clip")
+        raise SettingError(f"the derivative of {activation} needs all states. The final form takes relu or clip")

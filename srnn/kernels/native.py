@@ -28,11 +28,11 @@ def load_error(package: str = "srnn") -> str | None:
     if not library.exists():
         reason = build_error.read_text().strip() if build_error.exists() else f"{library.name} of {package} was not built"
         command = "pip install 'setuptools>=77' && pip install --no-build-isolation --no-deps --force-reinstall ."
-        return f"{reason}; to build it, install a C++ compiler and run in the folder of the sources: {command}"
+        return f"{reason}. To build it, install a C++ compiler and run in the folder of the sources: {command}"
     try:
         torch.ops.load_library(str(library))
     except OSError as error:
         return (
-            f"{library.name} of {package} does not load with torch {torch.__version__} ({error}); build it again for this torch"
+            f"{library.name} of {package} does not load with torch {torch.__version__} ({error}). Build it again for this torch"
         )
     return None

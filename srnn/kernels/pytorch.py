@@ -130,23 +130,23 @@ def check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> N
     if ids is not None and ids.numel():
         low, high = int(ids.min()), int(ids.max())  # as int: 256 is not a uint8
         if low < 0 or high >= len(b):
-            expected = f"ids (symbols) must be between 0 and {len(b) - 1}, the table (alphabet) has {len(b)} rows"
-            raise SymbolError(f"{expected}; got {low} to {high}")
+            expected = f"ids (symbols) must be between 0 and {len(b) - 1}, because the table (alphabet) has {len(b)} rows"
+            raise SymbolError(f"{expected}, got {low} to {high}")
     if lengths is not None and N and (lengths.min() < 0 or lengths.max() > T):
-        raise LengthError(f"lengths must be between 0 and T = {T}; got {lengths.min()} to {lengths.max()}")
+        raise LengthError(f"lengths must be between 0 and T = {T}, got {lengths.min()} to {lengths.max()}")
     if permutation is None:
         return
     values = permutation.tolist()
     if sorted(values) != list(range(H)):
         came = f"{len(values)} values from {min(values)} to {max(values)}, {len(set(values))} of them different"
-        raise SettingError(f"permutation must hold each of 0 to {H - 1} once; got {came}")
+        raise SettingError(f"permutation must hold each of 0 to {H - 1} once, got {came}")
 
 
 def check_last_zeros(kept: Tensor, ends: Tensor) -> None:
     """Raises unless each last zero of a row [N, H] is a step of that row, or 0 for none; `ends` [N, 1] are the lengths."""
     if kept.numel() and bool(((kept < 0) | (kept > ends)).any()):
         got = f"{int(kept.min())} to {int(kept.max())}"
-        raise LengthError(f"kept must hold last zeros between 0 and the length of their row; got {got}")
+        raise LengthError(f"kept must hold last zeros between 0 and the length of their row, got {got}")
 
 
 def input_drive(z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe) -> Tensor:

@@ -89,13 +89,13 @@ class Rule:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else None  # True is no number here
         if self.kind is float and number is not None:
             if not abs(number) < LARGEST:  # so that nan is refused too
-                raise SettingError(f"{self.name} must be a finite number; got {value}")
+                raise SettingError(f"{self.name} must be a finite number, got {value}")
             value = number = float(number)  # 1 and 1.0 are the same run, with the same id
         is_wrong = self.kind in (int, float) and number is None
         if is_wrong or (self.kind is not None and not isinstance(value, self.kind)) or not self._is_within(number):
             raise SettingError(self.refusal(whole))
         if isinstance(number, int) and self.below is None and abs(number) >= TOO_LARGE:
-            raise SettingError(f"{self.name} must be below {_shown(TOO_LARGE)}; got {value}")
+            raise SettingError(f"{self.name} must be below {_shown(TOO_LARGE)}, got {value}")
         return value
 
     def _is_within(self, number: float | None) -> bool:
@@ -111,7 +111,7 @@ class Rule:
             expected = "True or False"
         else:
             expected = (f"a tuple of {noun}s" if self.is_tuple else f"a {noun}") + self._bounds()
-        return f"{self.name} must be {expected}{' or None' if self.is_optional else ''}; got {value!r}"
+        return f"{self.name} must be {expected}{' or None' if self.is_optional else ''}, got {value!r}"
 
     def _bounds(self) -> str:
         high = f"to {_shown(self.most)}" if self.most is not None else f"to below {_shown(self.below)}"
@@ -178,7 +178,7 @@ class Settings:
     def require(self, holds: bool, name: str, rule: str) -> None:
         """Raises a SettingError that names a setting, what it must be and what it is, unless `holds`."""
         if not holds:
-            raise SettingError(f"{self._owner}{name} must be {rule}; got {getattr(self, name)!r}")
+            raise SettingError(f"{self._owner}{name} must be {rule}, got {getattr(self, name)!r}")
 
     @property
     def _owner(self) -> str:
@@ -192,7 +192,7 @@ def from_text(text: str, rule: Rule | None) -> Any:
         try:
             return tuple((rule.kind or str)(entry) for entry in entries)
         except ValueError:
-            raise SettingError(f"{rule.name} must be numbers such as 32,32, or none; got {text!r}") from None
+            raise SettingError(f"{rule.name} must be numbers such as 32,32, or none, got {text!r}") from None
     if rule is not None and rule.kind is str and not (rule.is_optional and text == "None"):
         return text
     try:

@@ -18,7 +18,7 @@ struct Shape {
 inline Activation activation_of(const std::string& name) { return check_named("activation", name, kActivations).activation; }
 
 inline void check_units(const Name& name, int64_t H) {
-  if (H == 0) refuse(must(name, "have one unit or more; got H = 0"));
+  if (H == 0) refuse(must(name, "have one unit or more, got H = 0"));
   check_below_limit(name, "H", H);
 }
 
@@ -26,7 +26,7 @@ inline void check_units(const Name& name, int64_t H) {
 inline Shape check_scan_input(const Name& name, const Tensor& b, const Optional& ids) {
   if (!ids) check_rank(name, b, "[N, T, H]", 3);
   else if (b.dim() != 2 || ids->dim() != 2)
-    refuse(must(name, "be a table [V, H] to go with ids [N, T]; got " + text_of(b.sizes()) + " and " + text_of(ids->sizes())));
+    refuse(must(name, "be a table [V, H] to go with ids [N, T], got " + text_of(b.sizes()) + " and " + text_of(ids->sizes())));
   check_type(name, b, kFloats);
   const Tensor& rows = ids ? *ids : b;
   const Shape shape{rows.size(0), rows.size(1), b.size(b.dim() - 1)};
@@ -51,21 +51,20 @@ inline void check_gradients(const Shape& s, ScalarType type, const Optional& gra
   else check_sizes("kept", kept, "[N, T, H]", {s.N, s.T, s.H});
   check_type("kept", kept, {ScalarType::Byte, ScalarType::Int, type});
   if (!grad) return;
-  if (kind == ScalarType::Int)
-    refuse(must("grad", "be None if kept holds last zeros; got shape " + text_of(grad->sizes())));
+  if (kind == ScalarType::Int) refuse(must("grad", "be None if kept holds last zeros, got shape " + text_of(grad->sizes())));
   check("grad", *grad, "[N, T, H]", {s.N, s.T, s.H}, {type});
 }
 
 inline void check_needs(const std::vector<int64_t>& needs, size_t count) {
   if (needs.size() == count) return;
-  refuse(must("needs", "hold " + std::to_string(count) + " numbers; got " + std::to_string(needs.size())));
+  refuse(must("needs", "hold " + std::to_string(count) + " numbers, got " + std::to_string(needs.size())));
 }
 
 // The factors of b = (z W^T + c) * sigmoid(x U^T + e).
 inline Shape check_gated_input(const Tensor& z, const Tensor& weight, const Optional& bias, const Tensor& x,
                                const Optional& gate_weight, const Optional& gate_bias) {
   if (z.dim() != 3 || x.dim() != 3 || z.size(0) != x.size(0) || z.size(1) != x.size(1))
-    refuse("z [N, T, K] and x [N, T, C] must agree in N and T; got " + text_of(z.sizes()) + " and " + text_of(x.sizes()));
+    refuse("z [N, T, K] and x [N, T, C] must agree in N and T, got " + text_of(z.sizes()) + " and " + text_of(x.sizes()));
   check_type("z", z, kFloats);
   check_rank("weight", weight, "[H, K]", 2);
   const ScalarType type = z.scalar_type();

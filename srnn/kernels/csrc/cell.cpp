@@ -22,16 +22,16 @@ struct CellPlan {
     check_type("x", x, kWideFloats);
     const ScalarType type = x.scalar_type();
     check_type(name, h, {type});
-    if (x.dim() == 0) refuse(must("x", "be [..., C]; got shape ()"));
-    if (h.dim() == 0) refuse(must(name, "be [..., H]; got shape ()"));
+    if (x.dim() == 0) refuse(must("x", "be [..., C], got shape ()"));
+    if (h.dim() == 0) refuse(must(name, "be [..., H], got shape ()"));
     const int64_t N = rows_of(x), C = x.size(x.dim() - 1), H = h.size(h.dim() - 1);
     check_below_limit("x", "C", C);
     check_below_limit(name, "H", H);
     if (rows_of(h) != N)
-      refuse(must(name, "have as many rows as x, " + std::to_string(N) + "; got shape " + text_of(h.sizes())));
+      refuse(must(name, "have as many rows as x, " + std::to_string(N) + ", got shape " + text_of(h.sizes())));
     const int64_t each = bias ? 2 : 1, count = static_cast<int64_t>(maps.size()) / each, depth = count - 1 - (gate ? 1 : 0);
     if (maps.size() % each != 0 || depth < 0)
-      refuse(must("maps", "hold f_r's linear maps and the gate's, " + std::to_string(each) + " tensors each; got " +
+      refuse(must("maps", "hold f_r's linear maps and the gate's, " + std::to_string(each) + " tensors each, got " +
                               std::to_string(maps.size()) + " tensors"));
     held.reserve(maps.size() + 2);
     int64_t width = C;
@@ -90,7 +90,7 @@ std::vector<Tensor> cell_backward(const Tensor& grad, const Tensor& x, const Ten
   CellPlan plan(x, "out", out, maps, permutation, gate, bias, activation);
   check_type("grad", grad, {x.scalar_type()});
   if (!(grad.sizes() == out.sizes()))
-    refuse(must("grad", "be [..., H] = " + text_of(out.sizes()) + "; got " + text_of(grad.sizes())));
+    refuse(must("grad", "be [..., H] = " + text_of(out.sizes()) + ", got " + text_of(grad.sizes())));
   check_needs(needs, maps.size() + 2);
   const Tensor g = dense(grad);
   std::vector<Tensor> found;

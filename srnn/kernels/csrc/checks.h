@@ -1,5 +1,6 @@
-// Checks of single arguments, for the operators of both libraries: an exported graph can call them with anything, and the kernels
-// walk pointers by the sizes alone. A message names the argument, what was expected and what came. Texts are made on failure only.
+// Checks of single arguments, for the operators of both libraries: an exported graph can call them with anything, and the
+// kernels walk pointers by the sizes alone. A message names the argument, what was expected and what came. Texts are made on
+// failure only.
 #pragma once
 
 #include <initializer_list>
@@ -55,19 +56,19 @@ inline void check_type(const Name& name, const Tensor& t, Types types) {
     std::string expected;
     size_t i = 0;
     for (ScalarType each : types) expected += (i == 0 ? "" : i + 1 == types.size() ? " or " : ", ") + text_of(each), ++i;
-    refuse(must(name, "be " + expected + "; got " + text_of(type)));
+    refuse(must(name, "be " + expected + ", got " + text_of(type)));
   }
-  if (!t.is_cpu()) refuse(must(name, "be on cpu like the rest; got another device"));
+  if (!t.is_cpu()) refuse(must(name, "be on cpu like the rest, got another device"));
   int32_t layout;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(t.get(), &layout));
-  if (layout != aoti_torch_layout_strided()) refuse(must(name, "have layout torch.strided; got another"));
+  if (layout != aoti_torch_layout_strided()) refuse(must(name, "have layout torch.strided, got another"));
 }
 inline void check_rank(const Name& name, const Tensor& t, const char* axes, int64_t rank) {
-  if (t.dim() != rank) refuse(must(name, std::string("be ") + axes + "; got shape " + text_of(t.sizes())));
+  if (t.dim() != rank) refuse(must(name, std::string("be ") + axes + ", got shape " + text_of(t.sizes())));
 }
 inline void check_sizes(const Name& name, const Tensor& t, const char* axes, std::initializer_list<int64_t> sizes) {
   if (has_shape(t, sizes)) return;
-  refuse(must(name, std::string("be ") + axes + " = " + text_of(sizes) + "; got " + text_of(t.sizes())));
+  refuse(must(name, std::string("be ") + axes + " = " + text_of(sizes) + ", got " + text_of(t.sizes())));
 }
 inline void check(const Name& name, const Tensor& t, const char* axes, std::initializer_list<int64_t> sizes, Types types) {
   check_sizes(name, t, axes, sizes);
@@ -76,7 +77,7 @@ inline void check(const Name& name, const Tensor& t, const char* axes, std::init
 // The kernels count steps, rows of a table and units in int32.
 inline void check_below_limit(const Name& name, const char* axis, int64_t extent) {
   if (extent < int64_t{1} << 31) return;
-  refuse(must(name, std::string("have ") + axis + " below 2^31; got " + axis + " = " + std::to_string(extent)));
+  refuse(must(name, std::string("have ") + axis + " below 2^31, got " + axis + " = " + std::to_string(extent)));
 }
 // One of the names of a table; every entry has a `name`.
 template <class Table> const auto& check_named(const char* kind, const std::string& name, const Table& table) {
@@ -85,7 +86,7 @@ template <class Table> const auto& check_named(const char* kind, const std::stri
     if (name == each.name) return each;
     names += (names.empty() ? "" : ", ") + std::string(each.name);
   }
-  refuse(std::string("no ") + kind + " is called '" + name + "'; there are " + names);
+  refuse(std::string("no ") + kind + " is called '" + name + "'. Choose one of " + names);
 }
 
 }  // namespace srnn

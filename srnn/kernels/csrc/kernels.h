@@ -137,7 +137,7 @@ struct TableScan {
   void* h_n;
   const void* grad_n;   // backward: [N, H]
   const int32_t* kept;  // [N, H] the last zeros
-  void* dtable;        // [V, H] in the order of the cycles, state's type, added to
+  void* dtable;         // [V, H] in the order of the cycles, state's type, added to
   void* dh0;
 };
 

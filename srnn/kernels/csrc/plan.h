@@ -18,7 +18,7 @@ inline Type type_of(const Tensor& t) {
     case ScalarType::Double: return Type::f64;
     case ScalarType::BFloat16: return Type::bf16;
     case ScalarType::Half: return Type::f16;
-    default: refuse("the tensors must be float32, float64, bfloat16 or float16; got " + text_of(t.scalar_type()));
+    default: refuse("the tensors must be float32, float64, bfloat16 or float16, got " + text_of(t.scalar_type()));
   }
 }
 inline size_t bytes_of(Type type) { return type == Type::f64 ? 8 : type == Type::f32 ? 4 : 2; }
@@ -63,7 +63,7 @@ void take(const Tensor& t, int64_t limit, const char* name, const std::string& r
   if (!outside) return;
   for (int64_t i = 0; i < count; ++i)
     if (static_cast<uint64_t>(static_cast<int64_t>(p[i])) >= static_cast<uint64_t>(limit))
-      refuse(std::string(name) + rule + "; got " + std::to_string(static_cast<int64_t>(p[i])));
+      refuse(std::string(name) + rule + ", got " + std::to_string(static_cast<int64_t>(p[i])));
 }
 template <class To> std::vector<To> integers(const Optional& tensor, int64_t limit, const char* name, const std::string& rule) {
   std::vector<To> out;
@@ -73,13 +73,14 @@ template <class To> std::vector<To> integers(const Optional& tensor, int64_t lim
     case ScalarType::Byte: take<To, uint8_t>(t, limit, name, rule, out); break;
     case ScalarType::Int: take<To, int32_t>(t, limit, name, rule, out); break;
     case ScalarType::Long: take<To, int64_t>(t, limit, name, rule, out); break;
-    default: refuse(must(name, "be uint8, int32 or int64; got " + text_of(t.scalar_type())));
+    default: refuse(must(name, "be uint8, int32 or int64, got " + text_of(t.scalar_type())));
   }
   return out;
 }
 
 inline std::string within_table(int64_t V) {
-  return " must be between 0 and " + std::to_string(V - 1) + ", the table (alphabet) has " + std::to_string(V) + " rows";
+  return " must be between 0 and " + std::to_string(V - 1) + ", because the table (alphabet) has " + std::to_string(V) +
+         " rows";
 }
 
 // The index of a permutation [H], and its inverse; throws unless each unit is there once.
@@ -92,8 +93,8 @@ struct Order {
     destination.assign(H, -1);
     for (int64_t i = 0; i < H; ++i) {
       if (destination[source[i]] != -1)
-        refuse(must("permutation", "hold each of 0 to " + std::to_string(H - 1) + " once; got " + std::to_string(source[i]) +
-                                       " twice"));
+        refuse(must("permutation",
+                    "hold each of 0 to " + std::to_string(H - 1) + " once, got " + std::to_string(source[i]) + " twice"));
       destination[source[i]] = i;
     }
   }
@@ -134,7 +135,7 @@ inline void check_last_zeros(const Sequence& s, const int32_t* last_zero) {
     for (int64_t i = 0; i < s.H; ++i) most = std::max(most, static_cast<uint32_t>(last_zero[n * s.H + i]));
     if (most > s.length_of(n))
       refuse(must("kept", "hold last zeros between 0 and the length of their row, " + std::to_string(s.length_of(n)) +
-                              "; got " + std::to_string(static_cast<int32_t>(most))));
+                              ", got " + std::to_string(static_cast<int32_t>(most))));
   }
 }
 
@@ -167,7 +168,7 @@ struct LastStateOut {
       : h_n(empty({s.N, s.H}, h0.scalar_type())), last_zero(empty({s.N, s.H}, ScalarType::Int)) {
     forward.activation = activation_of(activation);
     if (!is_bounded(forward.activation))
-      refuse("the derivative of " + activation + " needs all states; the final form takes relu or clip");
+      refuse("the derivative of " + activation + " needs all states. The final form takes relu or clip");
     forward.sequence = s;
     forward.wanted = Wanted::last_state;
     forward.h0 = read(h0);

@@ -1,4 +1,5 @@
-// The operators srnn::shuffle_scan* for the CPU, through torch's stable ABI: check the arguments, split the work, call the kernels.
+// The operators srnn::shuffle_scan* for the CPU, through torch's stable ABI: check the arguments, split the work, call the
+// kernels.
 //
 // Work is split over sequences, or into a number of parts that depends on the shapes alone, so the bits do not depend on the
 // number of threads. ops.py has the schemas, the shapes for tracing and the derivatives.

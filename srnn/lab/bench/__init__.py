@@ -63,7 +63,7 @@ def main(
         if key not in keys:
             raise one_of("benchmark", key, keys)
     if threads < 1 or (repeats is not None and repeats < 1):
-        raise SettingError(f"threads and repeats must be at least 1; got {threads} and {repeats}")
+        raise SettingError(f"threads and repeats must be at least 1, got {threads} and {repeats}")
     rounds, console = repeats or (3 if quick else 7), Console()
     chosen = only or [key for key in keys if not (quick and key in SLOW)]
     kind = "networks" if networks else "bench"

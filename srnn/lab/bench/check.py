@@ -33,8 +33,8 @@ def check_results(settings: Iterable[Setting]) -> None:
             error = float((got[name] - value).norm() / value.norm().clamp(min=1e-12))
             if not error <= TOLERANCE:  # a NaN is a mismatch too
                 raise SettingError(
-                    f"{path}: {name} must be the reference's up to {TOLERANCE:g} of its norm; with backend {backend!r} it is "
-                    f"off by {error:.1e}; nothing was timed; run srnn doctor and the tests of the kernels"
+                    f"{path}: {name} must be the reference's up to {TOLERANCE:g} of its norm. With backend {backend!r} it "
+                    f"is off by {error:.1e}. Nothing was timed. Run srnn doctor and the tests of the kernels"
                 )
 
 

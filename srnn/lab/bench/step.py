@@ -58,7 +58,7 @@ def sides(N: int, with_gradients: bool) -> dict[str, Call]:
         given = {"x": sequence.numpy(), "h": hx.numpy()}
         difference = float(abs(session.run(None, given)[0].reshape(N, H) - gru(sequence, hx)[0][0].detach().numpy()).max())
         if not difference < 1e-5:
-            raise SettingError(f"onnxruntime's GRU must give what nn.GRU gives; it is off by {difference:.1e}")
+            raise SettingError(f"onnxruntime's GRU must give what nn.GRU gives, and it is off by {difference:.1e}")
         steps["onnxruntime GRU, T = 1"] = lambda: session.run(None, given)
     check(steps)
     grad = torch.ones(N, H)
@@ -79,7 +79,7 @@ def check(steps: Mapping[str, Any]) -> None:
     """Raises a SettingError if a step of SRNN does not equal a sequence of one step."""
     found, expected = steps["SRNN.step"](), steps["SRNN, T = 1"]()
     if not torch.allclose(found, expected, atol=1e-6):
-        raise SettingError("SRNN.step must equal SRNN on a sequence of one step; it does not, and nothing was timed")
+        raise SettingError("SRNN.step must equal SRNN on a sequence of one step. It does not, and nothing was timed")
 
 
 def onnx_gru(gru: nn.GRU, N: int) -> Any:

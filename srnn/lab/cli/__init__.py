@@ -11,7 +11,7 @@ try:
     import rich  # noqa: F401  every command prints with it
     import typer
 except ModuleNotFoundError as missing:
-    raise SystemExit(f"srnn: the command line needs {missing.name}; install it with: pip install 'srnn[lab]'") from None
+    raise SystemExit(f"srnn: the command line needs {missing.name}. Install it with: pip install 'srnn[lab]'") from None
 
 import srnn
 from srnn.errors import Interrupted, SRNNError
@@ -59,7 +59,7 @@ def main() -> None:
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
             raise
-        print("srnn: there is not enough memory for these sizes; try smaller ones or a smaller --batch-size", file=sys.stderr)
+        print("srnn: there is not enough memory for these sizes. Try smaller ones or a smaller --batch-size", file=sys.stderr)
         sys.exit(1)
 
 

@@ -52,7 +52,7 @@ def bench(
 
     rounds = repeats or (3 if quick else 15)
     if jobs != 1 and not swap:
-        raise SettingError(f"--jobs is an option of --swap; got {jobs} without it")
+        raise SettingError(f"--jobs is an option of --swap, got {jobs} without it")
     if swap:
         if networks or scale or step or repeats or threads != 2:
             raise SettingError("--swap runs one thread per job: leave out --networks, --scale, --step, --repeats and --threads")

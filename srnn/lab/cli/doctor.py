@@ -49,7 +49,7 @@ def examine() -> dict[str, Any]:
     backends = {name: examine_backend(name) for name in ABOUT}
     wish, problem = kernels.default_backend(), None
     if wish not in kernels.BACKENDS:
-        problem = f"SRNN_BACKEND={wish} names no backend; there are {', '.join(kernels.BACKENDS)}"
+        problem = f"SRNN_BACKEND={wish} names no backend. Choose one of {', '.join(kernels.BACKENDS)}"
     elif wish != "auto" and not backends[wish]["available"]:
         problem = f"SRNN_BACKEND={wish} asks for a backend that is not available"
     return {

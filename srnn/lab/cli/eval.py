@@ -54,7 +54,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     run, place = read_run(path), RunFolder(path)
     task, finished = run.task, place.model.exists()
     if split is not None and split not in task.splits:
-        none = SettingError(f"{task.name} has no splits; leave out --split")
+        none = SettingError(f"{task.name} has no splits. Leave out --split")
         raise one_of("split", split, task.splits) if task.splits else none
     torch.set_num_threads(run.threads)
     source = place.model if finished else place.checkpoint

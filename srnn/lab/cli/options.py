@@ -193,9 +193,9 @@ def settings_given(texts: Iterable[str], known: Mapping[str, Rule], options: Map
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or name in NOT_OPTIONS:
-            raise SettingError(f"--set takes NAME=VALUE with the name of a setting; got {text!r}")
+            raise SettingError(f"--set takes NAME=VALUE with the name of a setting, got {text!r}")
         if name in given:
-            raise SettingError(f"{name} is given twice; give it once")
+            raise SettingError(f"{name} is given twice. Give it once")
         given[name] = from_text(value, known.get(name))
     return given
 

@@ -45,9 +45,9 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
     from srnn.lab.report import runs as results
 
     if not folder.is_dir():
-        raise MissingError(f"there is no folder {folder}; start a run with: srnn train copy")
+        raise MissingError(f"there is no folder {folder}. Start a run with: srnn train copy")
     if (folder / "run.json").exists():
-        raise MissingError(f"{folder} is itself a run folder; give the folder that holds it")
+        raise MissingError(f"{folder} is itself a run folder. Give the folder that holds it")
     if readme is not None or any(folder.glob("*.jsonl")):
         collected = results.read(folder)
         results.show(collected, console)
@@ -58,7 +58,7 @@ def list_runs(folder: Path, console: Console, readme: Path | None = None) -> lis
     if found:
         print_table(console, HEADINGS, [[str(row[heading]) for heading in HEADINGS] for row in found])
     else:
-        say(console, f"no runs in {folder}; start one with: srnn train copy")
+        say(console, f"no runs in {folder}. Start one with: srnn train copy")
     return found
 
 

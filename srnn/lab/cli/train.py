@@ -80,7 +80,7 @@ def train(
     look_in(data)
     recipes.trust(trust or [])
     if not checkpoint_every >= 0:  # nan is not below 0 either
-        raise SettingError(f"--checkpoint-every must be a number of seconds; got {checkpoint_every}")
+        raise SettingError(f"--checkpoint-every must be a number of seconds, got {checkpoint_every}")
     if task is None and resume is None:
         raise typer.BadParameter(f"give one of {', '.join(sorted(TASKS))}, a Python file, or --resume", param_hint="TASK")
     if resume is not None:
@@ -112,7 +112,7 @@ def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, An
     if task is not None or given.keys() - set(LIMITS):
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in given.keys() - set(LIMITS)) or "a task"
         allowed = ", ".join(f"--{name.replace('_', '-')}" for name in LIMITS)
-        raise SettingError(f"a resumed run keeps its settings: with --resume give only {allowed}; got {wrong}")
+        raise SettingError(f"a resumed run keeps its settings: with --resume give only {allowed}, got {wrong}")
     return read_run(resume).with_limits(**given)
 
 
@@ -157,7 +157,7 @@ def train_run(
         record = loop.train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
         store.collect(collected, record.to_json())
         if record.diverged:
-            raise DivergedError(f"{summary(record, path)}; record: {collected}")
+            raise DivergedError(f"{summary(record, path)}. Record: {collected}")
         for text in (summary(record, path), f"record: {collected}"):
             say(console, text)
         return record
@@ -169,8 +169,8 @@ def summary(record: "Record", path: Path) -> str:
     from srnn.lab.training.progress import number
 
     if record.diverged:
-        kept = "the last checkpoint before it is kept" if RunFolder(path).checkpoint.exists() else "there was no checkpoint yet"
-        return f"diverged after update {record.updates}: {record.ended_by}; {kept}"
+        kept = "The last checkpoint before it is kept" if RunFolder(path).checkpoint.exists() else "There was no checkpoint yet"
+        return f"diverged after update {record.updates}: {record.ended_by}. {kept}"
     ended = f"{record.updates} updates in {record.seconds:.0f} s (ended by {record.ended_by})"
     chance = f"chance level {number(record.chance)}"
     if (result := record.result) is not None:

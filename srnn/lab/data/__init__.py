@@ -41,7 +41,7 @@ CATALOGUE = {
             "MNIST, 70,000 handwritten digits",
             "CC BY-SA 3.0",
             "11 MB, unpacked 55 MB",
-            "download it with: srnn data mnist",
+            "Download it with: srnn data mnist",
             f"one of {', '.join(mnist.FILES)}, raw or .gz",
         ),
         DataSet(
@@ -49,7 +49,7 @@ CATALOGUE = {
             "any speech with a manifest, such as a part of speechocean762",
             "its own (speechocean762: Apache 2.0)",
             "some 100 MB",
-            "make manifest.tsv with the columns utterance and split, and put NAME.flac or NAME.wav next to it; "
+            "Make manifest.tsv with the columns utterance and split, put NAME.flac or NAME.wav next to it, and "
             + _POINT.format("speech"),
             corpus.LOOKED_FOR["speech"],
         ),
@@ -58,7 +58,7 @@ CATALOGUE = {
             "TIMIT, 6300 read sentences (LDC93S1)",
             "LDC, for a fee",
             "some 600 MB",
-            "it is licensed by the LDC and cannot be downloaded; get a copy and " + _POINT.format("timit"),
+            "It is licensed by the LDC and cannot be downloaded. Get a copy and " + _POINT.format("timit"),
             corpus.LOOKED_FOR["timit"],
         ),
         DataSet(
@@ -66,7 +66,7 @@ CATALOGUE = {
             "NLTK's sample of TIMIT, 160 utterances",
             "CC BY-NC-SA",
             "some 16 MB",
-            "it is not downloaded from here; get 'timit' of NLTK's data and " + _POINT.format("timit-sample"),
+            "It is not downloaded from here. Get 'timit' of NLTK's data and " + _POINT.format("timit-sample"),
             corpus.LOOKED_FOR["timit-sample"],
         ),
         DataSet(
@@ -74,7 +74,7 @@ CATALOGUE = {
             "one file of plain text, such as tiny Shakespeare",
             "its own (Shakespeare: public domain)",
             "some 1 MB",
-            "put a UTF-8 file NAME.txt into a folder called text and " + _POINT.format("text"),
+            "Put a UTF-8 file NAME.txt into a folder called text and " + _POINT.format("text"),
             "a file that ends in .txt",
         ),
     )
@@ -197,17 +197,17 @@ def _holds(folder: Path, name: str) -> bool:
 def _missing(name: str, places: list[Path]) -> DataError:
     known = CATALOGUE[name]
     looked = ", ".join(str(place / name) for place in places)
-    return DataError(f"{name} ({known.title}) is not in {looked} (looked for {known.looked_for}); {known.how_to_get}")
+    return DataError(f"{name} ({known.title}) is not in {looked} (looked for {known.looked_for}). {known.how_to_get}")
 
 
 def check_counts(name: str, folder: Path, counts: dict[str, int]) -> None:
     """Raise a DataError if a split has no utterances, or if TIMIT is not complete."""
     if name == "timit" and counts != corpus.TIMIT_COUNTS:
         raise DataError(
-            f"TIMIT in {folder} is incomplete: expected {corpus.TIMIT_COUNTS} utterances, got {counts}; copy it again"
+            f"TIMIT in {folder} is incomplete: expected {corpus.TIMIT_COUNTS} utterances, got {counts}. Copy it again"
         )
     if empty := [split for split, number in counts.items() if not number]:
-        raise DataError(f"{folder} has no utterances to {'/'.join(empty)} with; a corpus needs some in train, val and test")
+        raise DataError(f"{folder} has no utterances to {'/'.join(empty)} with. A corpus needs some in train, val and test")
 
 
 def _examine(name: str, folder: Path) -> str:

@@ -63,14 +63,14 @@ def utterances(folder: Path) -> list[Utterance]:
     """
     kind = layout(folder)
     if kind is None:
-        raise DataError(f"{folder} holds no speech corpus; expected one of: {', '.join(LOOKED_FOR.values())}")
+        raise DataError(f"{folder} holds no speech corpus, expected one of: {', '.join(LOOKED_FOR.values())}")
     readers = {"speech": _manifest, "timit": _timit, "timit-sample": _sample}
     found = list(readers[kind](folder))
     if not found:
-        raise DataError(f"{folder} has {LOOKED_FOR[kind]}, but no utterances; the copy is incomplete")
+        raise DataError(f"{folder} has {LOOKED_FOR[kind]}, but no utterances. The copy is incomplete")
     key, times = Counter(utterance.key for utterance in found).most_common(1)[0]
     if times > 1:
-        raise DataError(f"{folder} has the utterance {key!r} {times} times; each may be there once")
+        raise DataError(f"{folder} has the utterance {key!r} {times} times, and each may be there once")
     return found
 
 
@@ -131,11 +131,11 @@ def _manifest(folder: Path) -> Iterator[Utterance]:
     try:
         lines = table.read_text(encoding="utf-8-sig").rstrip().split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{table} cannot be read: {error}; expected tab-separated text in UTF-8") from error
+        raise DataError(f"{table} cannot be read: {error}. Expected tab-separated text in UTF-8") from error
     columns = lines[0].rstrip("\r").split("\t")
     if not {"utterance", "split"} <= set(columns):
         raise DataError(
-            f"the first line of {table} must name the columns utterance and split, separated by tabs; got {columns}"
+            f"the first line of {table} must name the columns utterance and split, separated by tabs, got {columns}"
         )
     for number, line in enumerate(lines[1:], start=2):
         fields, where = line.rstrip("\r").split("\t"), f"{table}, line {number}"
@@ -143,10 +143,10 @@ def _manifest(folder: Path) -> Iterator[Utterance]:
             raise DataError(f"{where}: expected {len(columns)} fields as in the first line, got {len(fields)}")
         row = dict(zip(columns, fields, strict=True))
         if row["split"] not in SPLITS:
-            raise DataError(f"{where}: split must be one of {', '.join(SPLITS)}; got {row['split']!r}")
+            raise DataError(f"{where}: split must be one of {', '.join(SPLITS)}, got {row['split']!r}")
         samples = row.get("samples")
         if samples is not None and not re.fullmatch("[0-9]{1,12}", samples):
-            raise DataError(f"{where}: samples must be a whole number; got {samples!r}")
+            raise DataError(f"{where}: samples must be a whole number, got {samples!r}")
         path = _audio(folder, row["utterance"], where)
         yield Utterance(row["utterance"], path, row.get("speaker", ""), row["split"], None if samples is None else int(samples))
 
@@ -154,9 +154,9 @@ def _manifest(folder: Path) -> Iterator[Utterance]:
 def _audio(folder: Path, name: str, where: str) -> Path:
     leaves = any(kind(name).is_absolute() or ".." in kind(name).parts for kind in (PurePosixPath, PureWindowsPath))
     if leaves or not name:
-        raise DataError(f"{where}: an utterance must be the name of a file inside {folder}, without its ending; got {name!r}")
+        raise DataError(f"{where}: an utterance must be the name of a file inside {folder}, without its ending, got {name!r}")
     candidates = [folder / place / f"{name}.{ending}" for place in ("flac", "wav", ".") for ending in ("flac", "wav")]
     for path in candidates:
         if path.is_file():
             return path
-    raise DataError(f"{where}: no audio for {name!r}; looked for NAME.flac and NAME.wav in {folder}, flac/ and wav/ below it")
+    raise DataError(f"{where}: no audio for {name!r}. Looked for NAME.flac and NAME.wav in {folder}, flac/ and wav/ below it")

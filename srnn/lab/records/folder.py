@@ -74,7 +74,7 @@ class RunFolder:
             names = os.listdir(self.path)
             for path in (*self.files, self.lock):
                 if path.name in names and not stat.S_ISREG(path.lstat().st_mode):
-                    raise StorageError(f"{path} is not a regular file, so it is not of a run; remove it, or give another --out")
+                    raise StorageError(f"{path} is not a regular file, so it is not of a run. Remove it, or give another --out")
         except FileNotFoundError:
             return not os.path.lexists(self.path)
         except OSError as error:
@@ -83,19 +83,19 @@ class RunFolder:
             raise self._unusable(error) from error
         if self.run.name in names:
             if store.read(self.run).get("kind") != "settings":
-                raise RecordError(f"{self.run} is not of a run of srnn; give another --out")
+                raise RecordError(f"{self.run} is not of a run of srnn. Give another --out")
         else:  # a process that was killed before it wrote run.json leaves only these
             ours = {self.lock.name, *(left.name for path in self.files for left in store.leftovers(path))}
             if others := sorted(set(names) - ours):
                 raise StorageError(
-                    f"{self.path} holds files that are not of a run, such as {others[0]!r}; "
-                    "a run needs a folder that is new or empty: give another --out"
+                    f"{self.path} holds files that are not of a run, such as {others[0]!r}. "
+                    "A run needs a new or empty folder: give another --out"
                 )
         return False
 
     def _unusable(self, error: OSError) -> StorageError:
         kind = ReadOnlyError if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageError
-        return kind(f"{self.path} cannot be used as a run folder: {error.strerror or error}; give another --out")
+        return kind(f"{self.path} cannot be used as a run folder: {error.strerror or error}. Give another --out")
 
     def _acquire(self) -> FileLock:
         lock = FileLock(self.lock)
@@ -106,7 +106,7 @@ class RunFolder:
                 return lock
             except Timeout:
                 if self.lock.exists():  # otherwise its holder has just deleted the folder
-                    raise InUseError(f"{self.path} is in use by another process; wait for it, or give another --out") from None
+                    raise InUseError(f"{self.path} is in use by another process. Wait for it, or give another --out") from None
             except OSError as error:
                 raise self._unusable(error) from error
 
@@ -118,7 +118,7 @@ class RunFolder:
             with open(os.open(self.metrics, flags, 0o666), "ab") as file:
                 yield file
         except OSError as error:
-            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}; the checkpoint is unchanged") from error
+            raise StorageError(f"{self.metrics} cannot be written: {error.strerror}. The checkpoint is unchanged") from error
 
     def append_metrics(self, entry: dict[str, Any]) -> None:
         """Add a line."""
@@ -157,7 +157,7 @@ class RunFolder:
                 path.unlink()
                 store.sync(self.path)  # after each, so that a power cut keeps their order
         except OSError as error:
-            raise StorageError(f"{self.path} cannot be written: {error.strerror}; run the same command to resume") from error
+            raise StorageError(f"{self.path} cannot be written: {error.strerror}. Run the same command to resume") from error
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the entries of the curve."""
@@ -186,20 +186,20 @@ def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
 
 def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:
     """Parse the content of such a file."""
-    advice = "it cannot be used; delete the folder's files to start from scratch"
+    advice = "Delete the folder's files to start from scratch"
     try:
         tensors = safetensors.torch.load(content)
         about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
     except (ValueError, KeyError, RecursionError, safetensors.SafetensorError) as error:
-        raise RecordError(f"{path} is damaged ({error}); {advice}") from None
+        raise RecordError(f"{path} is damaged ({error}). {advice}") from None
     if about.get("sha256") != _digest(tensors, about.get("state", "")):
-        raise RecordError(f"{path} is damaged (its content does not match its digest); {advice}")
+        raise RecordError(f"{path} is damaged (its content does not match its digest). {advice}")
     try:
         state = json.loads(about.get("state", ""))
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged ({error}); {advice}") from None
+        raise RecordError(f"{path} is damaged ({error}). {advice}") from None
     if not isinstance(state, dict):
-        raise RecordError(f"{path} is damaged (expected one JSON object, got a {type(state).__name__}); {advice}")
+        raise RecordError(f"{path} is damaged (expected one JSON object, got a {type(state).__name__}). {advice}")
     return tensors, state
 
 

@@ -236,7 +236,7 @@ def read(folder: Path, console: Console | None = None) -> Records:
             try:
                 found.append(kind.from_json(plain))
             except RecordError as error:
-                faults.append(f"{path}: {error}; it is left out")
+                faults.append(f"{path}: {error}. It is left out")
     if console is not None:
         for fault in faults:
             say(console, fault)

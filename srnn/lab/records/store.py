@@ -84,7 +84,7 @@ def replace(path: Path, content: bytes) -> None:
         with replacing(path) as new, new.open("xb") as file:
             file.write(content)
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}. The old file is unchanged") from error
 
 
 def read_bytes(path: Path) -> bytes:
@@ -159,9 +159,9 @@ def read(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{path} must be a record, one JSON object; it is not JSON: {error}") from error
+        raise RecordError(f"{path} must be a record, one JSON object. It is not JSON: {error}") from error
     if not isinstance(record, dict):
-        raise RecordError(f"{path} must be a record, one JSON object; it holds a {type(record).__name__}")
+        raise RecordError(f"{path} must be a record, one JSON object, got a {type(record).__name__}")
     if is_altered(record):
         raise RecordError(f"{path} is altered: its content does not match its digest")
     return _unsigned(record)
@@ -194,7 +194,7 @@ def make_room(path: Path) -> Path:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}; give another --results") from error
+        raise StorageError(f"{path} cannot be written: {error.strerror}. Give another --results") from error
     return lock
 
 
@@ -205,7 +205,7 @@ def _locked(path: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except OSError as error:
-        raise StorageError(f"{path} cannot be locked: {error.strerror or error}; give another --results") from error
+        raise StorageError(f"{path} cannot be locked: {error.strerror or error}. Give another --results") from error
     try:
         yield
     finally:
@@ -250,7 +250,7 @@ def _append(path: Path, line: bytes) -> None:
                 file.truncate(length)
                 raise
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror or error}; the old file is unchanged") from error
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}. The old file is unchanged") from error
 
 
 def remove(path: Path, name: str) -> None:
@@ -284,7 +284,7 @@ def read_lines(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     found, faults = [], []
     for key, (_, record, fault) in _current(_split(path)).items():
         if fault:
-            faults.append(f"{path}:{key} {fault}; it is left out")
+            faults.append(f"{path}:{key} {fault}. It is left out")
         else:
             found.append(_unsigned(record))
     return found, faults
@@ -323,7 +323,7 @@ def read_all(path: Path) -> list[dict[str, Any]]:
     """Return the records of a file that has one per line; raise a RecordError if a line cannot be used."""
     found, faults = read_lines(path)
     if faults:
-        raise RecordError("; ".join(fault.removesuffix("; it is left out") for fault in faults))
+        raise RecordError(". ".join(fault.removesuffix(". It is left out") for fault in faults))
     return found
 
 

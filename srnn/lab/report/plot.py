@@ -65,10 +65,8 @@ def _page_svg(panel: Panel, prefix: str) -> str:
 
 
 def sample(dash: Any) -> str:
-    """Returns dashes in SVG notation, for the legend of the page; "o", which means dots, stays."""
-    if dash == "o":
-        return "o"
-    return {"-": "none", ":": "1 2"}.get(dash, "none") if isinstance(dash, str) else " ".join(str(2 * part) for part in dash[1])
+    """Returns dashes in SVG notation, for the legend of the page; nothing for no line."""
+    return {"-": "none", ":": "1 2", "": ""}[dash] if isinstance(dash, str) else " ".join(str(2 * part) for part in dash[1])
 
 
 def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) -> None:
@@ -84,7 +82,10 @@ def save(figure: Figure, folder: Path, kinds: Sequence[str] = ("svg", "pdf")) ->
         for k, panel in enumerate(figure.panels):
             corner = PANEL[0] * (k % columns), height - PANEL[1] * (k // columns + 1)
             _draw(panel, canvas.add_axes(_inside(corner, (width, height), panel)))
-        handles = [Line2D([], [], color=colour, label=label, **_legend_style(dash)) for label, colour, dash in names]
+        handles = [
+            Line2D([], [], color=colour, label=label, linestyle=dash, marker="o" if dots else "", markersize=4.5)
+            for label, colour, dash, dots in names
+        ]
         if handles:
             canvas.legend(handles=handles, loc="lower center", ncols=fitting, frameon=False)
         for kind in kinds:
@@ -122,10 +123,6 @@ def image(panel: Panel) -> str:
     picture.putpalette(matplotlib.colormaps["inferno"](range(256), bytes=True)[:, :3].tobytes())
     picture.save(file, "png", optimize=True)
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def _legend_style(dash: Any) -> dict[str, Any]:
-    return {"marker": "o", "markersize": 4.5, "linestyle": "none"} if dash == "o" else {"linestyle": dash}
 
 
 def _inside(
@@ -215,7 +212,7 @@ def _line(line: Curve, number: int, axes: Axes) -> None:
     width = 0.5 if line.thin else 0.8 if line.dashed else 1.6 if "srnn" in (line.style, line.label) else 1.1
     face = "none" if line.dashed else colour
     marks: Any = {"marker": line.dots, "markersize": 4.5, "markerfacecolor": face, "markeredgecolor": colour}
-    look: Any = {"color": colour, "linestyle": "none" if line.is_dots else dash, "linewidth": width}
+    look: Any = {"color": colour, "linestyle": dash if line.is_line else "none", "linewidth": width}
     axes.plot(x, y, **look, **(marks if line.dots else {}))
 
 
@@ -233,7 +230,7 @@ def _pixels(panel: Panel, largest: tuple[int, int]) -> tuple[numpy.ndarray, tupl
     try:
         full = Image.open(io.BytesIO(base64.b64decode(panel.png)))
     except (UnidentifiedImageError, ValueError):
-        raise RecordError(f"the picture of {panel.title} in the records cannot be read; measure it again") from None
+        raise RecordError(f"the picture of {panel.title} in the records cannot be read. Measure it again") from None
     width, height = full.size
     small = full.resize((min(width, largest[0]), min(height, largest[1])), Image.Resampling.BOX)
     return numpy.asarray(small), (width, height)

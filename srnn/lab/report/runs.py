@@ -33,7 +33,7 @@ ABOUT = (
 def read(folder: Path) -> list[Record]:
     """Return the records of all runs in a folder. Lines that cannot be used are reported on standard error."""
     if not (runs := records.read(folder, Console(stderr=True)).of(Record)):
-        raise MissingError(f"there are no records in {folder}; srnn train --results {folder} writes some")
+        raise MissingError(f"there are no records in {folder}. Write some with: srnn train TASK --results {folder}")
     return runs
 
 

@@ -44,7 +44,7 @@ class Ray:
             import ray
         except ModuleNotFoundError:
             raise SettingError(
-                "--ray needs Ray; install it with: pip install 'srnn[ray]', or leave it out and use --jobs"
+                "--ray needs Ray. Install it with: pip install 'srnn[ray]', or leave it out and use --jobs"
             ) from None
         self.ray, self.refs = ray, dict[Any, str]()
         where: dict[str, Any] = {"address": address}
@@ -57,7 +57,7 @@ class Ray:
             ray.init(**where, log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": seen})
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             said = " ".join(str(error).split())
-            raise SettingError(f"there is no Ray cluster at {address!r} ({said}); start one with: ray start --head") from None
+            raise SettingError(f"there is no Ray cluster at {address!r} ({said}). Start one with: ray start --head") from None
         self.sources = sources()
         self.task = ray.remote(max_retries=0)(_task)
         self.room = max(1, 2 * int(ray.cluster_resources().get("CPU", 1)))  # more than can run at once: a machine may join
@@ -115,7 +115,7 @@ def _require_listener(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:
         said = error.strerror or error
-        raise SettingError(f"there is no Ray cluster at {address!r} ({said}); start one with: ray start --head") from None
+        raise SettingError(f"there is no Ray cluster at {address!r} ({said}). Start one with: ray start --head") from None
 
 
 def _task(content: str) -> str:
@@ -125,9 +125,9 @@ def _task(content: str) -> str:
 
     def check(run: Run) -> None:
         if sources() != wanted_sources:
-            raise SettingError(f"{platform.node()} has other sources of srnn than the driver; install the same ones")
+            raise SettingError(f"{platform.node()} has other sources of srnn than the driver. Install the same ones")
         if run.task.data_digest != wanted_data:
-            raise SettingError(f"{platform.node()} has other data for {run.task.name} than the driver; see SRNN_DATA")
+            raise SettingError(f"{platform.node()} has other data for {run.task.name} than the driver. See SRNN_DATA")
 
     return json.dumps(attempt(**message, check=check))
 

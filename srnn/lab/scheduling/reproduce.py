@@ -99,9 +99,9 @@ def reproduce(
         if sets
     ]
     if impossible and "all" not in wanted:
-        raise DataError(f"{'; '.join(lacking)}; `srnn data` says how to get them")
+        raise DataError(f"{'. '.join(lacking)}. `srnn data` says how to get them")
     for said in lacking:
-        say(console, f"{said}, which are skipped; `srnn data` says how to get them")
+        say(console, f"{said}, which are skipped. `srnn data` says how to get them")
     for exhibit in chosen(wanted):
         if exhibit.id not in impossible:
             failed += _reproduce(exhibit, plan, console, jobs, ray, only, estimate_only, absent)
@@ -124,7 +124,7 @@ def _reproduce(
     measurements = measurements_of([exhibit], plan, only)
     measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}
     if only and not wanted and not measurements:
-        more = "" if plan.all_networks else "; --all-networks may add some"
+        more = "" if plan.all_networks else ". --all-networks may add some"
         say(console, f"{exhibit.id} has no run of {', '.join(only)}{more}")
         return []
     to_measure = {key: each for key, each in measurements.items() if key not in done}
@@ -174,7 +174,7 @@ def measure_all(left: Mapping[str, Measurement], runs: Path, into: Path, console
                 failed.append(f"{name}: {' '.join(str(error).split())}")
                 said = f"failed: {failed[-1]}"
             except KeyboardInterrupt:
-                raise Interrupted("Ctrl-C", f" while measuring {name}; run the same command to resume") from None
+                raise Interrupted("Ctrl-C", f" while measuring {name}. Run the same command to resume") from None
             say(console, said)
             bar.advance(task)
     return failed

@@ -148,7 +148,7 @@ class Scheduler:
                         if event.kind == "done":
                             self.handle(event)
                     count = len(self.working) + len(self.stopped)
-                    raise Interrupted(why, f"; run the same command to resume {count} runs")
+                    raise Interrupted(why, f". Run the same command to resume {count} runs")
             finally:
                 self.engine.close()
         return self.failed + [f"{key}: it was stopped, and can be resumed" for key in self.stopped]

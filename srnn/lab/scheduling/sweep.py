@@ -30,9 +30,9 @@ def grid(texts: Iterable[str], known: Mapping[str, Rule]) -> list[dict[str, Any]
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals or not name.isidentifier() or name in ("task", "network", "recipe") or not values:
-            raise SettingError(f"--grid takes NAME=VALUE,VALUE,... with the name of a setting; got {text!r}")
+            raise SettingError(f"--grid takes NAME=VALUE,VALUE,... with the name of a setting, got {text!r}")
         if name in axes:
-            raise SettingError(f"--grid {name} is given twice; put all its values into one")
+            raise SettingError(f"--grid {name} is given twice. Put all its values into one")
         rule = known.get(name)
         axes[name] = [from_text(value, rule) for value in values.split("/" if rule and rule.is_tuple else ",")]
     if not axes:
@@ -45,7 +45,7 @@ def runs_of(task: str, model: str, recipe: str, given: Mapping[str, Any], grids:
     combinations = grid(grids, setting_rules(task, model))
     both = sorted(given.keys() & combinations[0].keys())
     if both:
-        raise SettingError(f"{', '.join(both)}: given by --set and by --grid; one of them is enough")
+        raise SettingError(f"{', '.join(both)}: given by --set and by --grid. One of them is enough")
     runs = [make_run(task, model, recipe, **{"threads": 1, **given, **each}) for each in combinations]
     return {run.id: run for run in runs}
 

@@ -101,7 +101,7 @@ class Text(Task):
     def _text(self) -> tuple[str, numpy.ndarray]:
         characters, ids = text.load(self._path)
         if (needed := 20 * (self.length + 2)) > len(ids):  # each of the two held-out parts is a twentieth of the file
-            raise DataError(f"{self._path} has {len(ids)} characters; windows of {self.length} need at least {needed}")
+            raise DataError(f"{self._path} has {len(ids)} characters, and windows of {self.length} need at least {needed}")
         return characters, ids
 
     def _part(self, split: str) -> numpy.ndarray:

@@ -96,8 +96,8 @@ class Checkpoint:
     def _build(cls, tensors: Tensors, plain: dict[str, Any], path: Path) -> "Checkpoint":
         if (number := plain.pop("format", FORMAT)) != FORMAT:
             raise RecordError(
-                f"{path} has format {number}, and this version of srnn reads format {FORMAT}; "
-                "resume the run with the version that wrote it, or start a new one with another --out"
+                f"{path} has format {number}, and this version of srnn reads format {FORMAT}. "
+                "Resume the run with the version that wrote it, or start a new one with another --out"
             )
         with _fitting(path):
             states: dict[int, dict[int, Tensors]] = {}

@@ -70,7 +70,7 @@ class TorchTeam(Team):
 
     def wrap(self, model: nn.Module) -> nn.Module:
         if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
-            raise SettingError("a batch norm cannot be shared by processes: each would see its own rows; use one process")
+            raise SettingError("a batch norm cannot be shared by processes: each would see its own rows. Use one process")
         return nn.parallel.DistributedDataParallel(model, **{SYNC_BUFFERS: False})  # type: ignore[arg-type]  # none changes
 
     def add(self, *values: float) -> list[float]:
@@ -122,7 +122,7 @@ def joined(device: str) -> Iterator[Team]:
 def check(batch_size: int, team: Team) -> None:
     """Raise a SettingError if a batch has fewer rows than there are processes."""
     if batch_size < team.size:
-        raise SettingError(f"a batch of {batch_size} cannot be shared by {team.size} processes; give a larger --batch-size")
+        raise SettingError(f"a batch of {batch_size} cannot be shared by {team.size} processes. Give a larger --batch-size")
 
 
 def default_threads() -> int:
@@ -140,7 +140,7 @@ def default_threads() -> int:
 
 
 @contextmanager
-def lost_processes(advice: str = "run the same command to resume") -> Iterator[None]:
+def lost_processes(advice: str = "Run the same command to resume") -> Iterator[None]:
     """Turn the errors that torch.distributed raises when another process has ended into a TeamError."""
     try:
         yield
@@ -150,5 +150,5 @@ def lost_processes(advice: str = "run the same command to resume") -> Iterator[N
         words = r"gloo|nccl|connection|processgroup|timed out|\b\w*store\b(?<!restore)"
         if isinstance(error, distributed.DistError) or re.search(words, str(error).lower()):
             said = " ".join(str(error).split())[:200]
-            raise TeamError(f"another process of this run has ended; {advice} ({said})") from None
+            raise TeamError(f"another process of this run has ended. {advice} ({said})") from None
         raise

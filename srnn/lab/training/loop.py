@@ -136,7 +136,7 @@ def follow(run: Run, folder: Path, team: TorchTeam) -> None:
     settings = json.loads(plain)
     run = replace(run, threads=settings["threads"])  # a default that depends on the machine
     if run.as_dict() != settings:
-        raise SettingError("the processes of a run must have the same settings; those of the first process are different")
+        raise SettingError("the processes of a run must have the same settings. Those of the first process are different")
     training = Training(run, RunFolder(folder), math.inf, (), team, state if code == RESUME else None)
     with asked_to_stop() as asked:
         training.to_the_end(asked)
@@ -159,11 +159,11 @@ def _is_same_run(place: RunFolder, run: Run) -> bool:
         return False
     theirs, ours = read_run(place.path).as_dict(), run.as_dict()
     differing = {name for name in ours if theirs[name] != ours[name]}
-    shown = "; ".join(f"{name}: {theirs[name]!r} there, {ours[name]!r} here" for name in ours if name in differing)
+    shown = ", ".join(f"{name}: {theirs[name]!r} there and {ours[name]!r} here" for name in ours if name in differing)
     if differing - set(LIMITS):
-        raise RecordError(f"{place.path} holds a run with other settings ({shown}); give another --out")
+        raise RecordError(f"{place.path} holds a run with other settings ({shown}). Give another --out")
     if differing & {"steps", "epochs"} and run.schedule == "cosine":
-        raise RecordError(f"{place.path} holds a run whose rate decays to another end ({shown}); give another --out")
+        raise RecordError(f"{place.path} holds a run whose rate decays to another end ({shown}). Give another --out")
     return not differing
 
 
@@ -195,7 +195,7 @@ def read_run(path: Path) -> Run:
     """Return the run whose folder this is."""
     place = RunFolder(path)
     if not place.run.exists():
-        raise MissingError(f"{path} is not a run folder: it has no run.json; `srnn runs` lists run folders")
+        raise MissingError(f"{path} is not a run folder: it has no run.json. `srnn runs` lists run folders")
     try:
         return from_dict(store.read(place.run).get("run", {}))
     except (RecordError, SettingError) as error:
@@ -258,7 +258,7 @@ class Training:
     def to_the_end(self, asked: Callable[[], str | None]) -> Record:
         """Make updates until a limit is reached, a signal asks to stop, or a number is no longer finite."""
         self._emit("begin")
-        guarded = distributed.lost_processes("run the same command to resume from the last checkpoint")
+        guarded = distributed.lost_processes("Run the same command to resume from the last checkpoint")
         with guarded if self.team.size > 1 else nullcontext():
             self.wrapped = self.team.wrap(self.model)
             try:
@@ -297,8 +297,8 @@ class Training:
             self._saved = time.monotonic()
         if stops:
             stop = stop or "a signal to another process"
-            way = f"run the same command to resume, or: {self._command()}"
-            raise Interrupted(stop, f" after update {self.position.step}; {way}")
+            way = f"Run the same command to resume, or: {self._command()}"
+            raise Interrupted(stop, f" after update {self.position.step}. {way}")
         return value
 
     def _command(self) -> str:
@@ -432,7 +432,7 @@ class Training:
         is_of_run(saved.run, self.run, path)
         for name, value in self._ground().items():
             if saved.on.get(name) != value:
-                raise RecordError(f"{self.place.path} was started with {name} {saved.on.get(name)}; here it is {value}")
+                raise RecordError(f"{self.place.path} was started with {name} {saved.on.get(name)}, and here it is {value}")
         if self.team.is_first and saved.metrics != self.place.metrics_digest(saved.position.metrics_bytes):
             raise RecordError(f"{self.place.metrics} is altered, or has lost its end: it does not match the checkpoint")
         saved.load_into(self.model, self.optimizers, path)

@@ -62,19 +62,19 @@ class Heading(Printer):
 
     def already_finished(self, run: Run, folder: Path, record: Record) -> None:
         say(self.console, describe(record.run))
-        say(self.console, f"already finished: {folder}; {extension(run, folder, record)}")
+        say(self.console, f"already finished: {folder}. {extension(run, folder, record)}")
 
 
 def extension(run: Run, folder: Path, record: Record) -> str:
     """Return how to extend a finished run, or why that is not possible."""
     if record.diverged:
-        return "it diverged, so it cannot be extended"
+        return "It diverged, so it cannot be extended"
     if record.ended_by not in LIMITS:
-        return f"it ended by {record.ended_by}, so it cannot be extended"
+        return f"It ended by {record.ended_by}, so it cannot be extended"
     if run.schedule == "cosine" and record.ended_by in ("steps", "epochs"):
-        return "its learning rate has decayed to 0, so it cannot be extended; give another --out to start a new run"
+        return "Its learning rate has decayed to 0, so it cannot be extended. Give another --out to start a new run"
     option = f"--{record.ended_by.replace('_', '-')}"
-    return f"to extend it: srnn train --resume {folder} {option} N, with N above {getattr(run, record.ended_by)}"
+    return f"To extend it: srnn train --resume {folder} {option} N, with N above {getattr(run, record.ended_by)}"
 
 
 class Display(Printer):

@@ -88,7 +88,7 @@ def make_run(task: str, network: str, recipe: str = "paper", **given: Any) -> Ru
     for name in given:
         if not any(name in known for known in names):
             owners = [other for other, kind in (TASKS | NETWORKS).items() if name in rules(kind)]
-            others = f"; it belongs to {', '.join(owners)}" if owners else did_you_mean(name, set().union(*names))
+            others = f". It belongs to {', '.join(owners)}" if owners else did_you_mean(name, set().union(*names))
             raise SettingError(f"neither {kinds[0].name} nor {kinds[1].name} has a setting {name!r}{others}")
     given = given | {name: None for name in ("clip", "clip_value") if given.get(name) == 0}
     settings = _recipe(*kinds, recipe) | given
@@ -143,9 +143,9 @@ def _recipe(task: type[Task], network: type[Network], recipe: str) -> dict[str, 
 def _rebuild(plain: dict[str, Any], find: Any) -> Any:
     name, path, sha256 = plain.pop("name"), plain.pop("path", None), plain.pop("sha256", None)
     if path is not None and path not in named_files:
-        raise RecordError(f"the run uses the Python file {path}; if you trust it, add --trust {path}")
+        raise RecordError(f"the run uses the Python file {path}. If you trust it, add --trust {path}")
     if path is not None and hashlib.sha256(_read(Path(path))).hexdigest() != sha256:  # before any of it is executed
-        raise RecordError(f"{path} has changed since the run was started; start a new run")
+        raise RecordError(f"{path} has changed since the run was started. Start a new run")
     return find(path or name)(**plain)
 
 
@@ -190,10 +190,10 @@ def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
     ]
     if len(defined) != 1:
         found = ", ".join(value.__name__ for value in defined) or "none"
-        raise SettingError(f"{path} must define one subclass of srnn's {kind.__name__}; it defines {found}")
+        raise SettingError(f"{path} must define one subclass of srnn's {kind.__name__}, got {found}")
     label = getattr(defined[0], "name", None)
     if not isinstance(label, str) or not re.fullmatch("[a-z0-9_-]+", label) or label in TASKS | NETWORKS:
-        raise SettingError(f"{path}: {defined[0].__name__} must have a new name, such as name = 'parity'; got {label!r}")
+        raise SettingError(f"{path}: {defined[0].__name__} must have a new name, such as name = 'parity', got {label!r}")
     for needed in NEEDED[kind.__name__]:
         if getattr(defined[0], needed, None) in (None, getattr(kind, needed, None)):
             raise SettingError(f"{path}: {defined[0].__name__} must define {needed}")

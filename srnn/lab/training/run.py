@@ -88,7 +88,7 @@ class Run(Settings):
         """
         changed = {name: value for name, value in limits.items() if value is not None and value != getattr(self, name)}
         if self.schedule == "cosine" and changed.keys() & {"steps", "epochs"}:
-            raise RecordError(f"a run with schedule {self.schedule} cannot be given another end; start a new one")
+            raise RecordError(f"a run with schedule {self.schedule} cannot be given another end. Start a new one")
         ends = {"steps", "epochs"}
         if changed.keys() & ends:  # one of them replaces the other
             changed = dict.fromkeys(ends - limits.keys()) | changed

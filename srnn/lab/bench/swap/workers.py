@@ -30,10 +30,10 @@ def results(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, dict[str, Any
                     workers.send(key, by_id[key].settings)
                 for key, kind, about in workers.poll():
                     if kind == "lost":
-                        raise TeamError(f"{key} failed: {about}; the same command repeats it")
+                        raise TeamError(f"{key} failed: {about}. Run the same command to repeat it")
                     yield by_id[key], about
                 if why := asked():
-                    raise Interrupted(why, "; the same command resumes")
+                    raise Interrupted(why, ". Run the same command to resume")
     finally:
         workers.close()
 

@@ -64,4 +64,4 @@ def derive(name: str, backward: Callable[..., Any], setup: Callable[..., None]) 
 
 def _refuse(*anything: Any) -> Any:
     """The derivative of a derivative, which these operators do not have."""
-    raise DerivativeError("this network has no second derivatives; leave out create_graph=True")
+    raise DerivativeError("this network has no second derivatives. Leave out create_graph=True")

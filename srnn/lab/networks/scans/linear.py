@@ -105,7 +105,7 @@ def _check(b: Tensor, a: Tensor, h0: Tensor, kind: str, name: str = "b") -> None
     N, T, K = b.shape
     below_limit(name, T=T, K=K)
     if kind == "complex" and K % 2:
-        raise ShapeError(f"{name} must have an even K, real and imaginary parts; got K = {K}")
+        raise ShapeError(f"{name} must have an even K, real and imaginary parts, got K = {K}")
     steps = a.dim() == 3 and kind != "complex"
     fits("a", a, "[N, T, K]" if steps else "[K]", (N, T, K) if steps else (K,), (b.dtype,), b)
     fits("h0", h0, "[N, K]", (N, K), (b.dtype,), b)

@@ -73,7 +73,7 @@ def _check_maps(name: str, x: Tensor, W: Tensor, b: Tensor) -> None:
     K, H = x.shape[2], b.shape[0]
     below_limit(name, T=x.shape[0], K=K)
     if K not in (H, 2 * H):
-        raise ShapeError(f"b must be [H] with K = {K} equal to H, or 2 H for a complex state; got shape {tuple(b.shape)}")
+        raise ShapeError(f"b must be [H] with K = {K} equal to H, or 2 H for a complex state, got shape {tuple(b.shape)}")
     fits("b", b, "[H]", (H,), (x.dtype,), x)
     fits("W", W, "[K, K]", (K, K), (x.dtype,), x)
 

@@ -1,4 +1,5 @@
-// The operators srnn_lab::linear_scan* for the CPU: no unit sees another. The derivative is the same recurrence backwards in time.
+// The operators srnn_lab::linear_scan* for the CPU: no unit sees another. The derivative is the same recurrence backwards in
+// time.
 //
 //   h_t = sigma(a_t h_{t-1} + b_t)              sigma: identity or ReLU; complex: identity
 //   d_t = sigma'_t (g_t + conj(a_{t+1}) d_{t+1})
@@ -32,7 +33,7 @@ Kind check_arguments(const Name& name, const Tensor& b, const Tensor& a, const T
   check_below_limit(name, "T", T);
   check_below_limit(name, "K", K);
   if (kind == Kind::complex && K % 2)
-    refuse(must(name, "have an even K, real and imaginary parts; got K = " + std::to_string(K)));
+    refuse(must(name, "have an even K, real and imaginary parts, got K = " + std::to_string(K)));
   if (a.dim() == 3 && kind != Kind::complex) check("a", a, "[N, T, K]", {N, T, K}, {b.scalar_type()});
   else check("a", a, "[K]", {K}, {b.scalar_type()});
   check("h0", h0, "[N, K]", {N, K}, {b.scalar_type()});

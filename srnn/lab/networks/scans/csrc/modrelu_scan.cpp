@@ -97,7 +97,7 @@ void check_maps(const Name& name, const Tensor& x, const Tensor& W, const Tensor
   check_below_limit(name, "T", x.size(0));
   check_below_limit(name, "K", K);
   if (K != H && K != 2 * H)
-    refuse(must("b", "be [H] with K = " + std::to_string(K) + " equal to H, or 2 H for a complex state; got shape " +
+    refuse(must("b", "be [H] with K = " + std::to_string(K) + " equal to H, or 2 H for a complex state, got shape " +
                          text_of(b.sizes())));
   check_type("b", b, {x.scalar_type()});
   check("W", W, "[K, K]", {K, K}, {x.scalar_type()});
