@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_seeds_are_thin_lines() -> None:
     svg = drawn(*seeds)
     assert strokes(svg, "#d8572a") == [1.6, 0.5, 0.5]
     assert "fill-opacity" not in svg
-    assert [label for label, _, _ in Figure("f", "", "", [Panel("", "", "", seeds)]).legend] == ["srnn"]
+    assert [entry[0] for entry in Figure("f", "", "", [Panel("", "", "", seeds)]).legend] == ["srnn"]
 
 
 def test_note_of_a_panel_is_drawn() -> None:
@@ -89,7 +90,7 @@ def test_panels_take_the_colour_of_the_page_and_have_unique_ids(tmp_path: Path) 
     assert saved[1].startswith(b"%PDF")
     plot.save(figure, tmp_path)
     assert ((tmp_path / "f.svg").read_bytes(), (tmp_path / "f.pdf").read_bytes()) == saved
-    assert figure.legend == [("srnn", "#d8572a", "-"), ("other", OTHERS[1], ":")]
+    assert figure.legend == [("srnn", "#d8572a", "-", False), ("other", OTHERS[1], ":", False)]
     assert (plot.sample("-"), plot.sample(":"), plot.sample((0, (5, 1)))) == ("none", "1 2", "10 2")
 
 
@@ -104,8 +105,17 @@ def test_legend_has_room_below_the_panels(tmp_path: Path) -> None:
         assert found
         heights.append(float(found[1]))
     assert heights[1] - heights[0] > 6 * 12  # points: the height of seven more rows of 8-point letters
-    assert {dash for _, _, dash in figure.legend} == {"o"}
-    assert plot.sample("o") == "o"
+    assert {entry[2:] for entry in figure.legend} == {("", True)}
+    assert plot.sample("") == ""
+
+
+def test_legend_shows_dots_for_what_is_drawn_as_dots() -> None:
+    """A network with one point in every panel has no line. One with a line elsewhere has both."""
+    point, pair = Curve("gru", [1], [1.0], dots="o"), Curve("nru", [1, 2], [1.0, 2.0], dots="o")
+    curve = Curve("lstm", [1, 2, 3], [1.0, 2.0, 3.0])
+    panels = [Panel("", "", "", lines) for lines in ([point, curve, replace(pair, x=[1], y=[1.0])], [point, pair])]
+    found = {label: (bool(dash), dots) for label, _, dash, dots in Figure("f", "", "", panels).legend}
+    assert found == {"gru": (False, True), "lstm": (True, False), "nru": (True, True)}
 
 
 def luminance(colour: str) -> float:

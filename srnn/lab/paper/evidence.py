@@ -92,6 +92,11 @@ class Result(Record):
         values = [value for step, at, value in self.smooth if at <= seconds and step <= updates]
         return (max if self.higher_is_better else min)(values, default=None)
 
+    def value_after(self, seconds: float) -> float | None:
+        """Return the value of the run if it had ended then: on validation data, or the lowest mean loss of 500 updates."""
+        values = [value for _, at, value in self.points(fmean) if at <= seconds]
+        return (max if self.higher_is_better else min)(values, default=None)
+
 
 class Printed:
     """A number from the paper in the place of a run. It has a value; what the paper does not say raises `Missing`."""

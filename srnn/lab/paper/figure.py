@@ -61,9 +61,9 @@ class Curve:
     thin: bool = False
 
     @property
-    def is_dots(self) -> bool:
-        """Whether the points alone are shown."""
-        return self.dots == "o" and self.thin
+    def is_line(self) -> bool:
+        """Whether there is a line: several points, and not the points alone."""
+        return len(self.x) > 1 and not (self.dots == "o" and self.thin)
 
     def look(self, place: int) -> tuple[str, Any]:
         """Returns colour and dashes; `place` is that of the curve in its panel."""
@@ -116,13 +116,15 @@ class Figure:
     panels: Sequence[Panel] = field(default_factory=tuple)
 
     @property
-    def legend(self) -> list[tuple[str, str, Any]]:
-        """Label, colour and dashes, each label once; "o" in place of dashes stands for dots."""
-        found: dict[str, tuple[str, str, Any]] = {}
+    def legend(self) -> list[tuple[str, str, Any, bool]]:
+        """Label, colour, dashes and whether there are dots, each label once. No dashes stand for dots alone."""
+        found: dict[str, tuple[str, str, Any, bool]] = {}
         for panel in self.panels:
             for k, line in enumerate(panel.lines):
                 colour, dash = line.look(k)
-                found.setdefault(line.label, (line.label, colour, "o" if line.is_dots else dash))
+                _, colour, drawn, has_dots = found.get(line.label, ("", colour, "", False))
+                drawn = drawn or (dash if line.is_line else "")
+                found[line.label] = line.label, colour, drawn, has_dots or bool(line.dots)
         return list(found.values())
 
 

@@ -4,10 +4,10 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
-from srnn.lab.paper.evidence import CUT, Evidence, Result, mean
+from srnn.lab.paper.evidence import CUT, Evidence, Result
 from srnn.lab.paper.plan import TASKS, Exhibit, Key, Line
 from srnn.lab.training.progress import number
 
@@ -123,11 +123,29 @@ def _fewer(results: Sequence[Result], srnn: Sequence[Result]) -> str:
 
 
 def by_then(srnn: Sequence[Result], baselines: Sequence[Result]) -> str:
-    """Returns the best of SRNN within the time of the baselines that the clock stopped, if SRNN trained for longer."""
-    stopped = [each.time for each in baselines if each.is_stopped]
-    is_longer = srnn and stopped and max(stopped) < srnn[0].cpu_seconds
-    best = srnn[0].best(seconds=max(stopped)) if is_longer else None
-    return "" if best is None else number(best)
+    """Returns what SRNN had reached in the time of the baselines that the clock stopped, if it trained for longer."""
+    limit = max((each.time for each in baselines if each.is_stopped), default=float("inf"))
+    values = [value for each in srnn if (value := each.value_after(limit)) is not None]
+    if not values or limit >= srnn[0].cpu_seconds:
+        return ""
+    about = _about(values, len(values)) + ([] if srnn[0].reports is None else ["validation"])
+    return _with(number(_typical(values, srnn[0])), about)
+
+
+def _typical(values: Sequence[float], result: Result) -> float:
+    """Returns the mean, or the median of losses. Seeds that learned are far from the others, so no run is near the mean."""
+    return fmean(values) if result.reports is not None else median(values)
+
+
+def _about(values: Sequence[float], planned: int) -> list[str]:
+    """Returns the lowest and the highest value, and the number of seeds."""
+    seeds = f"{len(values)} of {planned} seeds" if len(values) < planned else f"{len(values)} seeds"
+    about = [f"{number(min(values))} to {number(max(values))}"] if len(values) > 1 else []
+    return about + ([seeds] if len(values) > 1 or planned > 1 else [])
+
+
+def _with(text: str, about: Sequence[str]) -> str:
+    return f"{text} ({', '.join(about)})" if about else text
 
 
 def cell(results: Sequence[Result], planned: int) -> str:
@@ -139,17 +157,12 @@ def cell(results: Sequence[Result], planned: int) -> str:
     """
     if not results:
         return NOT_RUN if planned else ""
-    value, lost = mean(results), [each for each in results if each.diverged]
+    lost = [each for each in results if each.diverged]
     end = f"diverged after {min(each.updates for each in lost)} updates" if lost else ""
-    if value is None:
+    values = [each.value for each in results if each.value is not None]
+    if len(values) < len(results):
         return end or "no value"
-    values = [each.value or 0.0 for each in results]
-    if results[0].reports is None:  # losses of seeds that learned and of others are far apart: no run is near their mean
-        value = median(values)
-    seeds = f"{len(values)} of {planned} seeds" if len(values) < planned else f"{len(values)} seeds"
-    about = [f"{number(min(values))} to {number(max(values))}"] if len(values) > 1 else []
-    about += [seeds] if len(values) > 1 or planned > 1 else []
-    text = number(value) + (f" ({', '.join(about)})" if about else "")
+    text = _with(number(_typical(values, results[0])), _about(values, planned))
     if lost:
         return f"{text}, {end}"
     share = min(each.share for each in results)
@@ -175,8 +188,8 @@ def notes(exhibit: Exhibit, evidence: Evidence, rows: Sequence[Sequence[str]]) -
         found.append(f"{CUT} Stopped by the clock, with the share of its updates in brackets: not an equal comparison.")
     if any(row[0].endswith(IN_TIME) for row in rows):
         found.append(
-            "In the baselines' time: the best of the main seed's curve by then, if SRNN trained for longer. The curve is of "
-            "validation data if the task has any."
+            "In the baselines' time: the same number, if SRNN had stopped with the last baseline. Test data are scored at the "
+            "end only, so it is the best validation score by then if the task has one."
         )
     ran = evidence.results[exhibit.id].items()
     if any(line.recipe == "original" and each.run["recipe"] == "paper" for (line, _), seeds in ran for each in seeds):

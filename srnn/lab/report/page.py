@@ -63,7 +63,7 @@ def make(
     found = read(results, console)
     evidence = Evidence.gather(found.found, plan or Plan(all_networks=True), points)
     if not any(evidence.has(name) for name in EXHIBITS):
-        raise RecordError(f"no record in {results} belongs to an exhibit; `srnn reproduce copy` makes some")
+        raise RecordError(f"no record in {results} belongs to an exhibit. Make some with: srnn reproduce copy")
     sections = []
     try:
         for folder in ("figures", "tables"):
@@ -80,14 +80,14 @@ def make(
     except OSError as error:
         if isinstance(error, StorageError):
             raise
-        raise StorageError(f"{out} cannot be written: {error.strerror}; give another --out") from error
+        raise StorageError(f"{out} cannot be written: {error.strerror}. Give another --out") from error
     return page
 
 
 def read(results: Path, console: Console) -> Records:
     """Returns the records of a folder, and prints a message for each line that holds no complete record."""
     if not any(results.glob("*.jsonl")):
-        raise MissingError(f"there are no records in {results}; make some with: srnn reproduce copy")
+        raise MissingError(f"there are no records in {results}. Make some with: srnn reproduce copy")
     return records.read(results, console)
 
 
@@ -117,7 +117,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
     wide, narrow = 2 if count in (1, 2, 4) else 3, 2  # columns; the legend fills the cells that are left
     drawn = map(markupsafe.Markup, plot.inline(figure))
     return vars(figure) | {
-        "legend": [(label, colour, plot.sample(dash)) for label, colour, dash in figure.legend],
+        "legend": [(label, colour, plot.sample(dash), dots) for label, colour, dash, dots in figure.legend],
         "panels": [(panel.title, svg) for panel, svg in zip(figure.panels, drawn, strict=True)],
         "layout": f"--wide: {wide}; --wide-rest: {-count % wide or wide}; --narrow: {narrow}; "
         f"--narrow-rest: {-count % narrow or narrow}",
