@@ -12,6 +12,8 @@ from srnn.lab.cli import info
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
 ROOT = README.parent
+WRITTEN = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]  # and docs/, but for what is generated
+WRITTEN += [path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "verdicts.md"]
 PAGES = (README, ROOT / "docs" / "layer.md", ROOT / "docs" / "migrate.md")
 
 
@@ -50,7 +52,20 @@ def test_links_to_files_lead_somewhere(path: Path) -> None:
 
 
 def test_readme_is_short() -> None:
-    assert len(TEXT.splitlines()) < 160
+    assert len(TEXT.splitlines()) < 135
+
+
+def prose(text: str) -> list[str]:
+    """Returns the lines of a Markdown text without code, tables, pictures and generated blocks."""
+    text = re.sub(r"^<!-- (\w+):begin -->$.*?^<!-- \1:end -->$|^```.*?^```$", "", text, flags=re.M | re.S)
+    return [line for line in text.splitlines() if not line.startswith(("|", "    ", "!["))]
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
+def test_prose_wraps_at_100_columns(path: Path) -> None:
+    lines = prose(path.read_text(encoding="utf-8"))
+    assert len(lines) > 5
+    assert not [line for line in lines if len(line) > 100]
 
 
 def test_first_example_ends_before_line_40() -> None:

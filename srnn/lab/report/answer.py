@@ -62,7 +62,7 @@ def _copied(evidence: Evidence) -> Iterator[str]:
         others = f"of {count} baselines {', '.join(solved)} can" if solved else f"none of {count} baselines can"
         quick = f" in {max(at for _, at in seconds):.0f} CPU seconds or less" if seconds else ""
         yield (
-            f"After a delay of {DELAY} steps SRNN can copy ten symbols with {len(seconds)} of {len(ours)} seeds{quick}; "
+            f"After a delay of {DELAY} steps SRNN can copy ten symbols with {len(seconds)} of {len(ours)} seeds{quick}, and "
             f"{others} after {max(each.time for each in theirs) / 60:.0f} CPU minutes."
         )
 
