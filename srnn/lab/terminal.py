@@ -12,7 +12,7 @@ GAP = 2  # columns between two columns of a table
 
 
 def printable(text: str, allowed: str = "") -> str:
-    """Returns text with `\\x1b` and the like in the place of control characters, which could change the terminal."""
+    r"""Returns text with `\x1b` and the like in the place of control characters, which could change the terminal."""
     return "".join(c if c.isprintable() or c in allowed else repr(c)[1:-1] for c in text)
 
 

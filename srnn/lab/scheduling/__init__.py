@@ -1,0 +1,1 @@
+"""Many runs in parallel: local processes, Ray, sweeps and reproductions."""

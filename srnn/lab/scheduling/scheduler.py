@@ -32,7 +32,9 @@ FAILED = "failed.jsonl"
 
 
 class Engine(Protocol):
-    """Where runs are trained. An event says what happened to a run:
+    """Where runs are trained.
+
+    An event says what happened to a run:
 
     progress    (share, update)         done    the stored form of the record
     failed      why                     busy    why: another process works in its folder

@@ -22,6 +22,8 @@ SYMBOLS, BINS, SHORTEST, LONGEST, NOISE = 12, 16, 3, 8, 1.5  # symbols are 1 to 
 
 
 class Acoustic(Program):
+    """The acoustic model."""
+
     name = "acoustic"
     scores = {"symbol error rate, %": False}
 

@@ -27,6 +27,8 @@ BOUNDS = {"train": (0.0, 0.9), "val": (0.9, 0.95), "test": (0.95, 1.0)}
 
 
 class Characters(Program):
+    """The model of characters."""
+
     name = "characters"
     scores = {"bits per character": False}
 

@@ -30,6 +30,8 @@ class LastLetter(Model):
 
 
 class Classifier(Program):
+    """The classifier."""
+
     name = "classifier"
     scores = {"accuracy, %": True}
 

@@ -29,6 +29,8 @@ class Continued(Model):
 
 
 class Forecaster(Program):
+    """The forecaster."""
+
     name = "forecaster"
     scores = {"error running free": False, "error one step ahead": False}
 

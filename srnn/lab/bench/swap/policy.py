@@ -82,6 +82,8 @@ def returns(rewards: Tensor, on: Tensor) -> Tensor:
 
 
 class Policy(Program):
+    """The agent in the corridor."""
+
     name = "policy"
     scores = {"episodes won, %": True}
 

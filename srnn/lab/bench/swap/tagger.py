@@ -23,6 +23,8 @@ SHARES = torch.tensor([0.06, 0.06, 0.2, 0.68])  # of the same in a sentence
 
 
 class Tagger(Program):
+    """The tagger."""
+
     name = "tagger"
     scores = {"accuracy of names, %": True}
 

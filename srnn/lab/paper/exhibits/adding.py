@@ -13,6 +13,7 @@ NNRNN_SOLVES, NNRNN_FAILS = (100,), 200  # the lengths up to which nnRNN solves 
 
 
 def points(plan: Plan) -> Iterator[Point]:
+    """Yields the runs of each length."""
     for T in LENGTHS:
         yield from plan.seeded(Line(), T, "adding", 3 if T <= 400 else 1, length=T)
         yield from plan.points(plan.baselines, T, "adding", twice="nnrnn" if T == NNRNN_FAILS else "", length=T)
@@ -24,6 +25,7 @@ def points(plan: Plan) -> Iterator[Point]:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the loss of each length."""
     return memory_figures(exhibit, evidence, "updates", depth=200)
 
 

@@ -18,6 +18,7 @@ NNRNN_SOLVES, NNRNN_FAILS = (100, 200, 300), 500  # the delays up to which nnRNN
 
 
 def points(plan: Plan) -> Iterator[Point]:
+    """Yields the runs of each delay."""
     for T in DELAYS:
         yield from plan.seeded(Line(), T, "copy", length=T)
         yield from plan.points(plan.baselines, T, "copy", twice="nnrnn" if T == NNRNN_FAILS else "", length=T)
@@ -30,6 +31,7 @@ def points(plan: Plan) -> Iterator[Point]:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the loss of each delay."""
     return memory_figures(exhibit, evidence, "examples", depth=1e4, without=ONE_HOT)
 
 

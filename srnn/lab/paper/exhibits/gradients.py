@@ -54,6 +54,7 @@ def _lines(tasks: Iterable[str], what: str = "", networks: Iterable[str] = ("srn
 
 
 def measurements(plan: Plan) -> Iterator[Measurement]:
+    """Yields the measurements of untrained and trained networks."""
     quick = plan.profile == "quick"
     seeds = SEEDS[:2] if quick else SEEDS
 
@@ -75,6 +76,7 @@ def measurements(plan: Plan) -> Iterator[Measurement]:
 
 
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
+    """Yields the norms of gradients, and the shares of units that met a zero."""
     lengths = [x for x in dict.fromkeys(x for _, x in evidence.planned["gradients"]) if isinstance(x, int)]
     at_lengths = [f"T = {T}" for T in lengths]
 
@@ -142,6 +144,7 @@ def _share(seeds: Sequence[Sequence[float]], k: int) -> float:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the norms of gradients over time."""
     panels = []
     for task in ("adding", "copy"):
         for T in [x for x in dict.fromkeys(x for _, x in evidence.measured["gradients"]) if isinstance(x, int)]:

@@ -11,6 +11,7 @@ from srnn.lab.paper.verdicts import Judgement, claim, combine
 
 
 def measurements(plan: Plan) -> Iterator[Measurement]:
+    """Yields one measurement for each task."""
     for task, how in EXAMINED.items():
         settings = {"steps": 151} if task == "speech" else {}  # and 2048 units, as in Figure 6
         size: dict[str, Any] = {"hidden_size": 2048} if task == "speech" else {}
@@ -19,6 +20,7 @@ def measurements(plan: Plan) -> Iterator[Measurement]:
 
 
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
+    """Yields how much the state changes in each phase."""
     forms = {"change": ".4f", "drift": ".2f", "zeroed": ".2%", "alive": ".1%"}
     rows = []
     for task in EXAMINED:
@@ -39,6 +41,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields pictures of the states."""
     panels = []
     for task, title in TASKS.items():
         found = measured(evidence, "hiddenstate", Line(), task)

@@ -28,12 +28,14 @@ class PermutationLine(Line):
 
 
 def points(plan: Plan) -> Iterator[Point]:
+    """Yields the runs of each permutation."""
     for kind in KINDS:
         for task, T in PLACES:
             yield plan.point(PermutationLine(task=task, kind=kind), T, task, length=T, permutation=kind)
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the curves of each permutation."""
     found, panels = evidence.results["permutation"], []
     for task, T in PLACES:
         traces = [(kind, style, found.get((PermutationLine(task=task, kind=kind), T), ())) for kind, style in KINDS.items()]

@@ -15,6 +15,7 @@ SEEDED = (LARGE, 32, 3)  # units, width and depth of the setting that runs with 
 
 
 def points(plan: Plan) -> Iterator[Point]:
+    """Yields the runs of each form of f_r."""
     for H, width, gate, depth in product((SMALL, LARGE), WIDTHS, (True, False), DEPTHS):
         line, mlp = AblationLine(units=H, width=width, gate=gate), (width,) * depth
         count = 3 if (H, width, depth) == SEEDED else 1

@@ -16,6 +16,7 @@ GATED = ("lstm", "gru")
 
 
 def points(plan: Plan) -> Iterator[Point]:
+    """Yields the runs on both sizes of images."""
     yield from plan.seeded(Line(), "pmnist", "pmnist")
     yield from plan.points(plan.baselines, "pmnist", "pmnist", twice="rnn", minutes=MINUTES)
     yield from plan.originals("pmnist", "pmnist", minutes=MINUTES)
@@ -30,6 +31,7 @@ def points(plan: Plan) -> Iterator[Point]:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the validation accuracy."""
     found, panels = evidence.results["psmnist"], []
     for task in ("pmnist", "bigpmnist"):
         shown = [line for line, x in found if x == task and (is_drawn(line) or line == LONG_GRU)]

@@ -21,6 +21,7 @@ SEQUENCES = {"copy": 1000, "adding": 10_000, "pmnist": 50_000}  # of an epoch
 
 
 def measurements(plan: Plan) -> Iterator[Measurement]:
+    """Yields one measurement for each task."""
     short: dict[str, Any] = {"rounds": 1, "steps": 12} if plan.profile == "quick" else {}
     for task in TIMED:
         yield Measurement("runtime", IN_TABLE, task, "runtime", {"task": task} | short)
@@ -79,6 +80,7 @@ def _epoch(task: str, found: Any, name: str) -> str:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the time of each network as a multiple of that of SRNN."""
     panels = []
     for task in TIMED:
         found = measured(evidence, "runtime", IN_TABLE, task)

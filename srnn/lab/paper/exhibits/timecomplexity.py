@@ -15,6 +15,7 @@ ORDERS |= {"urnn": "T d_h log d_h + T d_h d_i", "srnn": "T d_h d_i"}
 
 
 def measurements(plan: Plan) -> Iterator[Measurement]:
+    """Yields one measurement for each network, over units and over steps."""
     quick = plan.profile == "quick"
     sizes = [16, 32, 64] if quick else [128, 256, 512, 1024, 2048, 4096]
     for network in NETWORKS:
@@ -24,6 +25,7 @@ def measurements(plan: Plan) -> Iterator[Measurement]:
 
 
 def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
+    """Yields the fitted exponents."""
     rows = []
     for name, order in ORDERS.items():
         row = [name, order]
@@ -43,6 +45,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the times over the sizes."""
     panels = []
     for over, axis in AXES.items():
         shown = [

@@ -34,6 +34,7 @@ class SpeechLine(Line):
 
 
 def points(plan: Plan) -> Iterator[Point]:
+    """Yields the runs of each number of units, in both directions."""
     others = [name for name in plan.baselines if name not in ONE_SIZE | BASELINE_SIZES] if plan.all_networks else []
     for direction in DIRECTIONS:
         places = [(name, H) for name, sizes in ({"srnn": SIZES} | BASELINE_SIZES).items() for H in sizes]
@@ -58,6 +59,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
+    """Yields the test errors over the units, and the validation curves."""
     found = evidence.results["timit"]
     panels: list[Any] = []
     for direction, title in (("echo", "echo, the task of the published numbers"), ("predict", "prediction of the next frame")):

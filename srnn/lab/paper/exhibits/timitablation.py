@@ -15,6 +15,7 @@ DEPTHS = (1, 2, 3)
 
 
 def points(plan: Plan) -> Iterator[Point]:
+    """Yields the runs of each form of f_r."""
     for H, width, depth in product(timit.SIZES, (NARROW, WIDE), DEPTHS):
         line, mlp = AblationLine(units=H, width=width), (width,) * depth
         yield plan.point(line, depth, "speech", direction="echo", hidden_size=H, mlp=mlp, epochs=10)
