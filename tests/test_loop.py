@@ -418,7 +418,7 @@ def test_eval_takes_validation_data_until_the_run_is_finished_and_then_the_test_
     assert found == {name: entry["evaluation"][name] for name in ("split", "loss", "score")}
     assert found["split"] == "val"
     assert said.startswith("val accuracy ")
-    assert said.endswith(f"(chance level 10.00); weights: {tmp_path / 'checkpoint.safetensors'}\n")
+    assert said.endswith(f"(chance level 10.00), weights: {tmp_path / 'checkpoint.safetensors'}\n")
     record = loop.train(run, tmp_path)
     found, said = score(tmp_path)
     assert record.result is not None

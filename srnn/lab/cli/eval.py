@@ -73,5 +73,5 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     else:
         found = {"split": split, **evaluate(model, task, task.batches(split, EVALUATION_SEQUENCES))}
     text = f"{found['split']} {task.metric} {number(found['score'])}, loss {number(found['loss'])}"
-    say(console, f"{text} (chance level {number(task.chance)}); weights: {source}")
+    say(console, f"{text} (chance level {number(task.chance)}), weights: {source}")
     return found

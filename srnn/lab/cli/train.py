@@ -177,8 +177,8 @@ def summary(record: "Record", path: Path) -> str:
         ceiling = "" if record.ceiling is None else f", ceiling {number(record.ceiling)}"
         lines = "".join(f", {name} {number(value)}" for name, value in (record.lines or {}).items())
         score = f"{result.split} {result.metric} {number(result.value)} with the weights of update {result.at}"
-        return f"{score} ({chance}{ceiling}{lines}); {ended}"
+        return f"{score} ({chance}{ceiling}{lines}), {ended}"
     means = record.training
     assert means is not None  # a finished run has made an update
     shown = f"mean loss of {means.window} updates: lowest {number(means.lowest)}, final {number(means.final)}"
-    return f"{shown} ({chance}); {ended}"
+    return f"{shown} ({chance}), {ended}"

@@ -180,10 +180,9 @@ def number_in_print(exhibit: Exhibit, line: Line, x: Any) -> str:
 
 def notes(exhibit: Exhibit, evidence: Evidence, rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """Returns how to read these rows."""
-    found = [
-        f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}. For several seeds: the mean (the median of losses), the lowest and "
-        "the highest."
-    ]
+    found = [f"{exhibit.metric[0].upper()}{exhibit.metric[1:]}."]
+    if any(" seeds" in text for row in rows for text in row[1:]):
+        found.append("For several seeds: the mean (the median of losses), the lowest and the highest.")
     if any(CUT in text for row in rows for text in row[1:]):
         found.append(f"{CUT} Stopped by the clock, with the share of its updates in brackets: not an equal comparison.")
     if any(row[0].endswith(IN_TIME) for row in rows):

@@ -49,7 +49,7 @@ def quick_at_adding(evidence: Evidence) -> Judgement:
 EXHIBIT = Exhibit(
     "mean squared error",
     "steps T",
-    reported="NRU, GRU and SRNN solve it soon, NRU first; LSTM takes long; nnRNN learns it below 200 steps only.",
+    reported="NRU, GRU and SRNN solve it soon, NRU first. LSTM takes long. nnRNN learns it below 200 steps only.",
     departures=(
         "The paper gives no length of training. In the profile cpu SRNN gets 30,000 updates of 50 sequences, or fewer once the "
         "mean of 500 is below 0.002. The profile full uses as many as the authors' code, 99,900. The reported loss is defined "

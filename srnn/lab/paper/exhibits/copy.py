@@ -231,14 +231,14 @@ def seeded(evidence: Evidence) -> str:
 EXHIBIT = Exhibit(
     "cross-entropy, nats per step",
     "delay T",
-    reported="SRNN solves every delay; GRU and LSTM learn slowly and in part; uRNN is unstable above 1000; nnRNN solves delays "
+    reported="SRNN solves every delay. GRU and LSTM learn slowly and in part. uRNN is unstable above 1000. nnRNN solves delays "
     "up to 300.",
     departures=(
         "The paper gives no length of training. In the profile cpu SRNN gets 20,000 updates of 20 sequences, in full as many "
         "as in the authors' code, 49,950.",
         "For uRNN the authors feed an embedded symbol as the complex input itself. That equals its V on one-hot symbols, which "
         "is `urnn` here, with V initialised as in its own paper. With an embedding before V it is a separate line.",
-        "nnRNN has the learning rates of its released code, as the paper says; the authors' code has others.",
+        "nnRNN has the learning rates of its released code, as the paper says. The authors' code has others.",
         "The number of a run is the lowest mean over 500 consecutive updates, since the loss can rise again. For a run that "
         "the clock stopped it is the lowest median of five means of 100, if that is less.",
     ),

@@ -86,8 +86,8 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
 
     rows = [row(line, lambda found: _ratio(found["norm"])) for line in _lines(("adding", "copy"), networks=NETWORKS)]
     note = (
-        "Median over seeds, lowest and highest (untrained 5, trained 1). On copy every step has its part of the loss; on "
-        "adding the last alone."
+        "Median over seeds, lowest and highest (untrained 5, trained 1). On copy every step has its part of the loss, on "
+        "adding only the last."
     )
     headings = ("|dL/dh_t| at T / 100 over that at T", *at_lengths)
     yield Table("gradients", "What is left of the gradient at the first hundredth", headings, tuple(rows), (note,))
@@ -289,7 +289,7 @@ def driven(evidence: Evidence) -> str:
 EXHIBIT = Exhibit(
     "norm of dL/dh_t",
     "step t",
-    reported="The paper's analysis: backpropagation permutes or zeroes a gradient and never scales it. A gambler's-ruin "
+    reported="Backpropagation permutes or zeroes a gradient and never scales it. A gambler's-ruin "
     "estimate gives how long a unit stays positive.",
     departures=(
         "Trained networks have the settings of those in the other exhibits: SRNN with all of its updates, baselines after five "

@@ -35,7 +35,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     headings = ("task", "phase", *changes)
     notes = (
         "Over the phase: from its first step to its last, as a share of the larger state. Lasting units were positive for ten "
-        "steps; other units that are set to zero may only flicker.",
+        "steps. Other units that are set to zero may only flicker.",
     )
     yield Table("hiddenstate", "How much a step changes the state, the shift aside", headings, tuple(rows), notes)
 
@@ -52,7 +52,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
         "Hidden states as pictures, units downwards and steps to the right, with the shift undone: copying memory, adding with "
         "arrows at its two markers, pMNIST and speech."
     )
-    yield Figure("hiddenstate", "Hidden states of trained networks, brighter is larger; arrows: markers.", alt, panels)
+    yield Figure("hiddenstate", "Hidden states of trained networks, brighter is larger. Arrows are markers.", alt, panels)
 
 
 def _phase(evidence: Evidence, task: str, name: str, what: str) -> float:
@@ -135,7 +135,7 @@ EXHIBIT = Exhibit(
     "pMNIST the state changes steadily.",
     departures=(
         "Adding and copy at T = 200, the echo of our corpus at the length of the paper's picture, 151. Pictures show one "
-        "sequence; for adding the one of 50 whose shortest band is the longest. Numbers are means of up to 50 sequences, of "
+        "sequence, for adding the one of 50 whose shortest band is the longest. Numbers are means of up to 50 sequences, of "
         "one network each, trained with seed 1234.",
     ),
 )

@@ -153,7 +153,7 @@ EXHIBIT = Exhibit(
     },
     failed={(Line("urnn"), "bigpmnist"): "out of memory"},
     departures=(
-        "Big pMNIST pads the raw image with black; the authors' values, which wrap modulo 256, are a separate line.",
+        "Big pMNIST pads the raw image with black. The authors' values, which wrap modulo 256, are a separate line.",
         "The tuned recipe (layer norm, dropout, a hidden layer in the read-out, AdamW) is never mixed with the paper's.",
         "Baselines have about 165,000 parameters, as in the paper, except uRNN, which cannot: 512 units, 16,394. RNN, LSTM and "
         "GRU are clipped to norm 1, as in the authors' code.",

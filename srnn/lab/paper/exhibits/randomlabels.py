@@ -64,7 +64,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             panel = Panel(f"{crop}x{crop}, {N} samples", "", "accuracy, percent", (), [("chance level", 10.0)], "x")
             panels.append((panel, [(line.network, line.network, found[line, N]) for line in lines]))
     alt = "Accuracy on the training samples over {} for each network, a panel for each crop and number of samples."
-    caption = "Random labels learned by heart, over {}: accuracy on the training samples."
+    caption = "Random labels memorised, over {}: accuracy on the training samples."
     yield from over_both("randomlabels", "epochs", panels, caption, alt)
 
 
@@ -135,13 +135,13 @@ def ignored(evidence: Evidence) -> str:
     """The authors' code reads the option and does not use it: all crops are 8x8, and the first N images are taken, not N random
     ones. We draw at random, once for all networks, and crop as asked.
     """
-    return "Read in the authors' released code; we cannot know what the paper's figure of 16x16 was produced with."
+    return "Read in the authors' released code. We cannot know what the paper's figure of 16x16 was produced with."
 
 
 EXHIBIT = Exhibit(
     "accuracy on the training samples, percent",
     "samples",
-    reported="With 8x8 crops all fit 100 and 1000 samples, and all but RNN 10,000; with 16x16 crops only SRNN and GRU fit "
+    reported="With 8x8 crops all fit 100 and 1000 samples, and all but RNN 10,000. With 16x16 crops only SRNN and GRU fit "
     "10,000, and these in part.",
     departures=(
         "In the profile cpu 500 epochs of batch 100, in full 999 of batch 20, or until everything is known that can be: "

@@ -54,7 +54,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         epochs.append(tuple(seconds))
     note = (
         "As a multiple of SRNN with real inputs (dense): median and quartiles of rounds in which all networks take turns. "
-        "Plain loop: SRNN as the reference computes it, step by step. Alphabet: SRNN on symbols; the baselines have no such "
+        "Plain loop: SRNN as the reference computes it, step by step. Alphabet: SRNN on symbols. The baselines have no such "
         "form. uRNN in the paper is factored."
     )
     yield Table("runtime", "Time of a training step, as a multiple of SRNN's", headings, tuple(rows), (note,))
@@ -140,8 +140,8 @@ EXHIBIT = Exhibit(
         TIMED,
     ),
     departures=(
-        "Random data of the right shapes; ratios of one training step, each network with its own optimizer, with two threads. "
-        "On copy every baseline has an embedding. uRNN builds its matrix once for a sequence; factored, it applies its factors "
+        "Random data of the right shapes. Ratios of one training step, each network with its own optimizer, with two threads. "
+        "On copy every baseline has an embedding. uRNN builds its matrix once for a sequence. Factored, it applies its factors "
         "at every step, as the paper's did.",
     ),
 )

@@ -36,7 +36,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         rows.append(tuple(row))
     headings = ("network", "cost by the paper", "exponent in d_h", "d_h, paper", "exponent in T", "T, paper")
     notes = (
-        "One sequence, d_i = 128, f_r as wide as the input, one thread; 95 % interval of a straight line through the "
+        "One sequence, d_i = 128, f_r as wide as the input, one thread. 95 % interval of a straight line through the "
         "logarithms at 512, 1024, 2048 and 4096. Exponents above 2 are of networks whose weights no longer fit into the "
         "caches. uRNN applies its factors at every step. Their fixed cost hides how they grow, so its small exponent is not "
         "that of its arithmetic.",
@@ -80,6 +80,6 @@ def linear_cost(evidence: Evidence) -> Judgement:
 EXHIBIT = Exhibit(
     "exponent",
     "over",
-    departures=("The paper's table is an analysis; these are exponents of measured times.",),
+    departures=("The paper's table is an analysis. These are exponents of measured times.",),
     published=grid({Line(name): (1 if name in ("urnn", "srnn") else 2, 1) for name in NETWORKS}, AXES),
 )

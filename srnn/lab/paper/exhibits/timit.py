@@ -77,7 +77,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             log = "xy" if direction == "echo" else "x"
             panels.append(Panel(title, "units", exhibit.metric, shown, guides, log, ticks=SIZES))
     alt = "Test error over the number of units for each network, on both directions of the speech task."
-    caption = "Speech frames: test error at the best validation epoch; dotted the paper's, which are of another corpus."
+    caption = "Speech frames: test error at the best validation epoch. Dotted: the paper's, which are of another corpus."
     yield Figure("timit", f"{caption} {CUT} With runs that the clock stopped.", alt, panels)
     panels = []  # for each direction and number of units; networks of one size are in that of the nearest
     for (direction, title), H in product(DIRECTIONS.items(), SIZES):
@@ -213,7 +213,7 @@ EXHIBIT = Exhibit(
         "A free corpus (3003 utterances for training, 8 kHz) replaces TIMIT, so only the order of networks compares, not their "
         "numbers. In the profile cpu 30 epochs of batch 20, in full 999 as in the authors' code. Batches have sequences of "
         "similar length. LSTM and GRU are clipped to norm 1, as there.",
-        "`srnn` is the echo, the task of the published numbers; `srnn, predict` is prediction.",
+        "`srnn` is the echo, the task of the published numbers. `srnn, predict` is prediction.",
         "EXPRNN, SCORNN, EURNN and RGD run with the settings of all others here (EXPRNN with a decay of 0.99). The quoted "
         "numbers come from their own optimizers, batches and lengths.",
     ),

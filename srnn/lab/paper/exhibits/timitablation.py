@@ -90,5 +90,5 @@ EXHIBIT = Exhibit(
         },
         DEPTHS,
     ),
-    departures=("The same corpus replaces TIMIT, on the echo; in the profile cpu 10 epochs.",),
+    departures=("The same corpus replaces TIMIT, on the echo. In the profile cpu 10 epochs.",),
 )
