@@ -13,7 +13,7 @@ QUICK := not compile and not trac and not export and not ten_thousand
 .PHONY: demo quick test slow backends faults crashes bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
-demo: setup  ## doctor, a short benchmark, and training on three tasks of the paper
+demo: setup  ## a short benchmark, and training on three tasks of the paper
 	@$(BIN)/srnn doctor
 	@$(BIN)/srnn bench --quick
 	@$(BIN)/srnn demo
@@ -22,21 +22,21 @@ demo: setup  ## doctor, a short benchmark, and training on three tasks of the pa
 	@echo "and the results next to the paper's. The same as a page, with curves: runs/demo/report/index.html"
 	@echo "Next: $(BIN)/srnn report (the page of the records in results/), $(BIN)/srnn train --help, or 'make bench'."
 
-quick: setup  ## tests of layer, kernels and checks in under a minute, for the edit loop
+quick: setup  ## tests of layer, kernels and checks, in under a minute
 	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow' -k '$(QUICK)' tests/test_layer.py tests/test_kernels.py tests/test_checks.py
 
-test: lint  ## lint, the ABI of the compiled libraries, and all tests except slow and faults
+test: lint  ## lint, the ABI check, and all tests except slow and faults
 	@for library in $(LIBRARIES); do \
 		if [ -e $$library ]; then echo "abi: $$library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch $$library || exit 1; \
 		else echo "abi: $$library is not built"; fi; done
 	@echo "test: pytest"
 	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow and not faults'
 
-slow: setup  ## the slow tests: networks that learn, short runs of all exhibits
+slow: setup  ## the slow tests: networks that learn, rehearsals of exhibits
 	@$(BIN)/pytest -q $(PARALLEL) -m slow
 
 # The other tests run the code for this processor. These run what other machines get.
-backends: setup  ## tests of the kernels without AVX2, and of layer and networks on plain PyTorch operations
+backends: setup  ## the kernels without AVX2, layer and networks on pure PyTorch
 	@SRNN_ISA=baseline $(BIN)/pytest -q $(PARALLEL) -k native tests/test_kernels.py
 	@SRNN_BACKEND=torch $(BIN)/pytest -q $(PARALLEL) -m 'not slow' tests/test_layer.py tests/test_baselines.py
 
@@ -44,10 +44,10 @@ backends: setup  ## tests of the kernels without AVX2, and of layer and networks
 faults: setup  ## thousands of killed processes, full disks and damaged files
 	@SRNN_FAULTS=$(FILL) $(BIN)/pytest -q -s -m faults tests/test_faults.py tests/test_crashes.py
 
-crashes: setup  ## every command crashed at every file-system operation, about half an hour; writes its table to docs/faults.md
+crashes: setup  ## crash every command at every file-system operation (30 minutes)
 	@$(BIN)/python tests/crashes --table docs/faults.md
 
-bench: setup  ## speed and memory compared with nn.RNN, nn.LSTM and nn.GRU; writes a record
+bench: setup  ## measure speed and memory next to nn.RNN, nn.LSTM and nn.GRU
 	@$(BIN)/srnn bench
 
 lint: setup  ## ruff, mypy and import-linter
@@ -61,7 +61,7 @@ TORCH = $(shell $(BIN)/python -c 'import torch; print(torch.__path__[0])')
 SANITIZE := -fsanitize=address,undefined -fno-sanitize=vptr,alignment
 CXX_ASAN = g++ -std=c++17 -O1 -g -fno-omit-frame-pointer -fPIC -shared $(SANITIZE) -fno-math-errno -fno-trapping-math -Wno-psabi \
 	-DTORCH_TARGET_VERSION=0x020a000000000000 -I$(TORCH)/include -Isrnn/kernels/csrc -L$(TORCH)/lib
-asan: setup  ## tests of both libraries under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: setup  ## tests of both compiled libraries with sanitizers
 	@echo "asan: building both libraries with sanitizers"
 	@mkdir -p build/asan/$(SCANS)
 	@$(CXX_ASAN) srnn/kernels/csrc/*.cpp -ltorch_cpu -o build/asan/srnn/_C.so
@@ -71,7 +71,7 @@ asan: setup  ## tests of both libraries under AddressSanitizer and UndefinedBeha
 		$(BIN)/pytest -m 'not slow' -k '(native and not compile and not trac) or (test_scans and not compiled_graph) or (test_operators and not allocation)' \
 		tests/test_kernels.py tests/test_scans.py tests/test_operators.py
 
-setup: .venv/installed  ## the virtual environment .venv with srnn, its compiled libraries and all tools
+setup: .venv/installed  ## set up .venv with srnn, its compiled libraries and all tools
 
 .venv/torch: constraints.txt
 	@test -n "$(PYTHON)" || { echo "setup: Python 3.11 or later was not found; name one with: make PYTHON=/path/to/python"; exit 1; }

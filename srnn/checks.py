@@ -97,7 +97,7 @@ def numbers(name: str, tensor: Tensor, weight: Tensor, advice: str = "Convert on
     return tensor
 
 
-def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Tensor) -> Tensor:
+def state(name: str, h: Tensor | None, axes: Extents, like: Tensor, weight: Tensor) -> Tensor:
     """Returns the initial state, zeros for None.
 
     Under autocast, states are in half precision. Such a state may be passed on outside of autocast: it is converted to the
@@ -108,7 +108,7 @@ def state(name: str, h: Tensor | None, axes: Extents, beside: Tensor, weight: Te
         h = torch.zeros(shape, dtype=weight.dtype, device=weight.device)
     tensor(name, h, ". The state is one tensor, as that of nn.GRU")
     if tuple(h.shape) != shape:
-        expected = f"[{', '.join(axes)}] = {shape} to go with input of shape {tuple(beside.shape)}"
+        expected = f"[{', '.join(axes)}] = {shape} to go with input of shape {tuple(like.shape)}"
         raise ShapeError(f"{name} must be {expected}, got {tuple(h.shape)}")
     device(name, h, weight)
     if h.dtype in HALF and torch.promote_types(h.dtype, weight.dtype) == weight.dtype:
@@ -164,17 +164,17 @@ def nested(x: Tensor, alphabet: Tensor | None, batch_first: bool) -> None:
         raise ShapeError(f"a nested input must be [{', '.join(axes)}], jagged in time, got shape {tuple(x.shape)}")
 
 
-def reset(mask: object, shape: Sequence[int], beside: Tensor) -> Tensor:
-    """Returns a boolean mask with the batch and time axes of the input `beside`."""
+def reset(mask: object, shape: Sequence[int], like: Tensor) -> Tensor:
+    """Returns a boolean mask with the batch and time axes of the input `like`."""
     tensor("reset", mask)
     assert isinstance(mask, Tensor)
     if tuple(mask.shape) != tuple(shape):
-        expected = f"{tuple(shape)} to go with input of shape {tuple(beside.shape)}"
+        expected = f"{tuple(shape)} to go with input of shape {tuple(like.shape)}"
         raise ShapeError(f"reset must have the shape {expected}, got {tuple(mask.shape)}")
     if mask.dtype != torch.bool:
         raise DtypeError(f"reset must be torch.bool, got {mask.dtype}. Convert it with .bool()")
-    if mask.device != beside.device:
-        raise DeviceError(f"reset is on {mask.device} and input is on {beside.device}. Move one of them with .to()")
+    if mask.device != like.device:
+        raise DeviceError(f"reset is on {mask.device} and input is on {like.device}. Move one of them with .to()")
     return mask
 
 

@@ -515,7 +515,7 @@ def test_results_that_cannot_be_written_are_one_error(tmp_path: Path, monkeypatc
         survived("a read-only folder of results")
 
 
-# Arguments and contents that nobody means.
+# Arguments and contents that make no sense.
 
 MANY: Any = {"deadline": None, "database": None, "suppress_health_check": list(hypothesis.HealthCheck), "derandomize": True}
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool]

@@ -816,8 +816,8 @@ print(digest.hexdigest())
 def test_a_processor_without_avx2_gives_the_same_bits(backend: str) -> None:
     found = []
     for isa in ("", "baseline"):
-        told = {**os.environ, "SRNN_ISA": isa, "SRNN_BACKEND": backend}
-        found.append(subprocess.run([sys.executable, "-c", BITS], env=told, capture_output=True, text=True, check=True).stdout)
+        given = {**os.environ, "SRNN_ISA": isa, "SRNN_BACKEND": backend}
+        found.append(subprocess.run([sys.executable, "-c", BITS], env=given, capture_output=True, text=True, check=True).stdout)
     assert len(found[0]) == 65
     assert found[0] == found[1]
 

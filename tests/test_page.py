@@ -115,9 +115,9 @@ def test_page_of_some_records_says_what_was_not_run(world: list[dict[str, Any]],
     )
     console = Console(file=io.StringIO(), width=200)
     text = report.make(tmp_path, tmp_path / "out", console, plan=None).read_text(encoding="utf-8")
-    told = console.file.getvalue()  # type: ignore[attr-defined]
+    said = console.file.getvalue()  # type: ignore[attr-defined]
     for fault in (f"some.jsonl:{len(some) + 1} is damaged", f"some.jsonl:{len(some) + 2} is of another version"):
-        assert fault in told
+        assert fault in said
         assert fault in text
     assert "not run: copy, gru at 100" in text
     assert ">not run</td>" in text

@@ -178,9 +178,9 @@ def found(measurement: Measurement) -> dict[str, Any]:
     }.get(x, {"first third": 0.1, "second third": 0.1, "last third": 0.1})
     zeroed = 0.2 if x == "speech" else 0.01
     numbers = {"steps": 9, "zeroed": zeroed, "alive": 0.5, "drift": 0.1 if x in ("adding", "copy") else 0.9}
-    told = {name: numbers | {"change": change} for name, change in phases.items()}
+    altered = {name: numbers | {"change": change} for name, change in phases.items()}
     about = {"steps": 2, "units": 2, "units_drawn": 2, "white": 1.0, "markers": [0]}
-    return about | {"phases": told, "dropped": zeroed, "png": picture()}
+    return about | {"phases": altered, "dropped": zeroed, "png": picture()}
 
 
 def measured(measurement: Measurement) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def world() -> list[dict[str, Any]]:
 
 
 def line(record: dict[str, Any]) -> str:
-    """As it stands in a file."""
+    """As it is in a file."""
     return json.dumps(store.signed(record)) + "\n"
 
 
@@ -342,7 +342,7 @@ def left(ten: float, hundred: float) -> list[float]:
 
 
 def norms(*first: float) -> list[list[float]]:
-    """Of gradients, by seed: the first of a sequence, beside a last one of 1."""
+    """Of gradients, by seed: the first of a sequence, and a last one of 1."""
     return [[each] + [1.0] * 9 for each in first]
 
 
@@ -549,7 +549,7 @@ CASES = [
     case(9, NOT_TESTED, "LSTM stopped before", stop("adding", "lstm", 750, 0.2)),
     case(9, IN_PART, "NRU stopped after GRU", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.1)),
     case(9, NOT_TESTED, "NRU stopped before", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.05)),
-    case(9, FAILS, "nobody there", edit("adding", ("nru", "gru", "srnn", "lstm"), LENGTHS, share=0.11)),
+    case(9, FAILS, "none of them", edit("adding", ("nru", "gru", "srnn", "lstm"), LENGTHS, share=0.11)),
     case(10, HOLDS, "within its limits just solved", edit(*NEAR, share=0.09)),
     case(10, NOT_TESTED, "just not solved, with one seed", edit(*NEAR, share=0.11)),
     *(
@@ -1123,12 +1123,12 @@ def test_numbers_of_stopped_runs_have_a_star(world: list[dict[str, Any]]) -> Non
 
 
 def test_findings_on_section_3_show_what_was_measured(world: list[dict[str, Any]]) -> None:
-    told = changed(
+    altered = changed(
         world,
         tell("gradients", "units on pmnist, untrained", "pmnist", newborn=[[0.25] * 201, [0.75] * 201], walk=[0.125] * 201),
         tell("gradients", "srnn on adding, untrained", 1000, weights=[2.0, 4.0]),
     )
-    seen = {each.title: each.seen for each in findings(told)}
+    seen = {each.title: each.seen for each in findings(altered)}
     units = next(text for title, text in seen.items() if title.startswith("Units live"))
     assert "pmnist 50.0% (seeds 25.0% to 75.0%) and 50.0% (seeds 25.0% to 75.0%)" in units
     assert units.endswith("A symmetric walk: 12.5% and 12.5%; the printed estimate: 9.1% and 1.0%.")
@@ -1141,16 +1141,16 @@ def test_findings_on_section_3_show_what_was_measured(world: list[dict[str, Any]
 
 
 def test_the_range_of_seeds_is_shown_if_they_are_far_apart(world: list[dict[str, Any]]) -> None:
-    told = changed(world, tell("gradients", "srnn on adding, untrained", 1000, norm=norms(0.0, 0.5, 1.0)))
-    assert "srnn untrained 1.0000, 0.5000 (0 to 1.0000), 1.0000;" in gradients.no_explosion(told)[1]
-    (shown,) = [table for table in EXHIBITS["gradients"].tables(told) if table.name == "gradients"]
+    altered = changed(world, tell("gradients", "srnn on adding, untrained", 1000, norm=norms(0.0, 0.5, 1.0)))
+    assert "srnn untrained 1.0000, 0.5000 (0 to 1.0000), 1.0000;" in gradients.no_explosion(altered)[1]
+    (shown,) = [table for table in EXHIBITS["gradients"].tables(altered) if table.name == "gradients"]
     row = next(row for row in shown.rows if row[0] == "srnn on adding, untrained")
     assert row[2] == "0.5000 (0 to 1.0000)"
 
 
 def test_a_finding_says_which_permutations_learn(world: list[dict[str, Any]]) -> None:
-    told = changed(world, edit("permutation", "copy, identity", 1000, share=0.8))
-    shuffle = next(each.seen for each in findings(told) if "shuffle" in each.title)
+    altered = changed(world, edit("permutation", "copy, identity", 1000, share=0.8))
+    shuffle = next(each.seen for each in findings(altered) if "shuffle" in each.title)
     assert "copy at 200 is learned with shift, random, identity (" in shuffle
     assert "copy at 1000 is learned with shift, random (" in shuffle
 
@@ -1172,7 +1172,7 @@ def test_cells_show_seeds_stops_and_divergence() -> None:
 
 
 def test_srnn_is_also_shown_in_the_time_that_its_baselines_had(world: list[dict[str, Any]]) -> None:
-    """Where the clock has ended them, and SRNN went on."""
+    """Where the clock has ended them, and SRNN trained for longer."""
     is_gru = [record["kind"] == "run" and record["run"]["network"]["name"] == "gru" for record in world]
     seen = [cut(record) if gru else record for record, gru in zip(world, is_gru, strict=True)]
     (shown,) = EXHIBITS["adding"].tables(gathered(seen))
@@ -1293,8 +1293,8 @@ def test_curves_of_a_panel_look_different(world: list[dict[str, Any]]) -> None:
 
 
 def test_untrained_seeds_are_thin_curves_next_to_their_median(world: list[dict[str, Any]]) -> None:
-    told = changed(world, tell("gradients", "srnn on adding, untrained", 1000, norm=norms(0.1, 0.5, 0.9)))
-    panel = next(each for each in EXHIBITS["gradients"].figures(told)[0].panels if each.title == "adding, T = 1000")
+    altered = changed(world, tell("gradients", "srnn on adding, untrained", 1000, norm=norms(0.1, 0.5, 0.9)))
+    panel = next(each for each in EXHIBITS["gradients"].figures(altered)[0].panels if each.title == "adding, T = 1000")
     curves = [each for each in panel.lines if each.label == "srnn, untrained"]
     assert [(each.y[0], each.thin) for each in curves] == [(0.5, False), (0.1, True), (0.5, True), (0.9, True)]
     assert [each.thin for each in panel.lines if each.label == "srnn, trained"] == [False]

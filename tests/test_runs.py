@@ -154,7 +154,7 @@ def test_records_of_a_subfolder_are_shown_only_if_it_is_named(folder: Path) -> N
 
 
 def test_every_record_names_a_clean_commit_of_this_repository() -> None:
-    """Whoever doubts a number can check its sources out."""
+    """A reader who doubts a number can check out its sources."""
     root = Path(__file__).parent.parent
 
     def git(*words: str) -> str:

@@ -81,7 +81,7 @@ template <class T> void table_backward(const TableScan& f, int64_t n0, int64_t n
   Scratch<S> lanes(2 * H), grad(H);
   Scratch<int64_t> from(c.count);            // where in its two copies each cycle is read from
   Scratch<int32_t> dying(s.T + 1), also(H);  // linked lists, plus 1: the places whose last zero is this step
-  Scratch<int32_t> first(H), second(H);      // where a place stands in `lanes`
+  Scratch<int32_t> first(H), second(H);      // where a place is in `lanes`
   for (int64_t j = 0, start = 0; j < c.count; start += c.length[j++])
     for (int64_t i = 0; i < c.length[j]; ++i) {
       first.memory[start + i] = (int32_t)(2 * start + i);

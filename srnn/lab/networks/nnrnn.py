@@ -52,9 +52,9 @@ class NNRNN(ModReLU):
         P, H = self.orthogonal(), self.hidden_size
         x, y = self.gamma * self.alpha.cos(), self.gamma * self.alpha.sin()
         diagonal = x.repeat_interleave(2).diag()
-        beside = torch.stack([y, torch.zeros_like(y)], dim=1).flatten()[:-1].diag(1)  # at (2i, 2i+1)
+        off_diagonal = torch.stack([y, torch.zeros_like(y)], dim=1).flatten()[:-1].diag(1)  # at (2i, 2i+1)
         T = self.T.new_zeros(H * H).index_copy(0, self.index, self.T).view(H, H)
-        return P @ (diagonal - beside + beside.T + T) @ P.T
+        return P @ (diagonal - off_diagonal + off_diagonal.T + T) @ P.T
 
 
 @dataclass(frozen=True)

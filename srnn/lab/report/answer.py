@@ -113,7 +113,7 @@ def pictures(figures: Iterable[Figure]) -> list[Figure]:
 
 def lead(evidence: Evidence) -> Figure | None:
     """Returns validation accuracy on permuted MNIST over CPU seconds, of SRNN and nn.GRU; None without records of both."""
-    lines, told = [], []
+    lines, sentences = [], []
     for network, label in (("srnn", "SRNN"), ("gru", "nn.GRU")):
         found = runs(evidence, "psmnist", "pmnist", network=network, recipe="paper")
         drawn = [each for each in found if len(each.smooth) > 2] or [each for each in found if each.smooth]
@@ -123,7 +123,7 @@ def lead(evidence: Evidence) -> Figure | None:
             _, seconds, values = zip(*each.smooth, strict=True)
             lines.append(Curve(label, seconds, values, network, thin=k > 0))
         times, first = fmean(each.cpu_seconds for each in drawn) / 60, drawn[0]
-        told.append(
+        sentences.append(
             f"{label} ({first.parameters:,} parameters): {_mean(drawn):.1f} % test accuracy after {first.epochs:.0f} epochs, "
             f"{times:.0f} CPU minutes"
         )
@@ -131,7 +131,7 @@ def lead(evidence: Evidence) -> Figure | None:
     panel = Panel("", "CPU seconds, one thread", "validation accuracy, %", lines, guides, bottom=0.0, top=100.0)
     seeds = sum(line.label == "SRNN" for line in lines)
     caption = (
-        f"Permuted MNIST, 784 steps, one thread, the paper's settings. {'. '.join(told)}. SRNN ({seeds} seeds) reads grey "
+        f"Permuted MNIST, 784 steps, one thread, the paper's settings. {'. '.join(sentences)}. SRNN ({seeds} seeds) reads grey "
     )
     caption += "levels as symbols."
     alt = "Validation accuracy on permuted MNIST over CPU seconds, for SRNN and nn.GRU."

@@ -1,7 +1,7 @@
 """Random labels: memorise which random label each image has. This measures how much a network can store.
 
 The labels of all of MNIST are shuffled, `samples` images are drawn, and their middle is cut out and read row by row. Identical
-crops with different labels cannot be told apart, so the best possible accuracy, `ceiling`, can be below 100 and is counted.
+crops with different labels are indistinguishable, so the best possible accuracy, `ceiling`, can be below 100 and is counted.
 The score is the accuracy on the training samples after each epoch.
 """
 
