@@ -44,7 +44,7 @@ backends: setup  ## the kernels without AVX2, layer and networks on pure PyTorch
 faults: setup  ## thousands of killed processes, full disks and damaged files
 	@SRNN_FAULTS=$(FILL) $(BIN)/pytest -q -s -m faults tests/test_faults.py tests/test_crashes.py
 
-crashes: setup  ## crash every command at every file-system operation (30 minutes)
+crashes: setup  ## crash every command at every file-system operation (slow)
 	@$(BIN)/python tests/crashes --table docs/faults.md
 
 bench: setup  ## measure speed and memory next to nn.RNN, nn.LSTM and nn.GRU

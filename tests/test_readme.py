@@ -93,3 +93,12 @@ def test_tree_names_files_that_exist() -> None:
         named = re.findall(rf"^{indent}(\w+(?:/|\.py))", tree[1], re.M)
         there = {f"{path.name}/" if path.is_dir() else path.name for path in (README.parent / folder).iterdir()}
         assert set(named) == {name for name in there if name.endswith(("/", ".py")) and not name.startswith("__")}
+
+
+def test_tree_is_in_the_order_of_imports() -> None:
+    """CONTRIBUTING says that a package of the laboratory imports only from those above it."""
+    named = re.findall(r"^    (\w+)(?:/|\.py) ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M)
+    layers = re.findall(r'^    "(srnn\.lab\..*)",$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
+    ranks = {name: rank for rank, layer in enumerate(layers) for name in re.findall(r"srnn\.lab\.(\w+)", layer)}
+    assert set(named) == set(ranks)
+    assert named == sorted(named, key=lambda name: -ranks[name])

@@ -96,5 +96,5 @@ def srnn_(
     srnn reproduce --list  # tables and figures of the paper
     srnn report            # one page with all results
     srnn bench --quick     # how much faster than nn.GRU?
-    SRNN_BACKEND=torch srnn demo     # without the compiled kernel (also: native, reference)[/dim]
+    SRNN_BACKEND=torch srnn demo     # without the compiled kernel[/dim]
     """

@@ -99,7 +99,7 @@ Model = Annotated[
     str, typer.Option(help="Network (srnn info lists them), or your own Python file.", autocompletion=network_names)
 ]
 Ray = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Run on a Ray cluster, without an address on a new local one.")
+    str | None, typer.Option(metavar="ADDRESS", help="Run on the Ray cluster at this address, or on a new local one.")
 ]
 Recipe = Annotated[
     str, typer.Option(help="Where settings you omit come from: paper, original or tuned.", autocompletion=recipe_names)

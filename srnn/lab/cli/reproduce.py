@@ -19,7 +19,7 @@ def reproduce(
         bool, typer.Option("--estimate", help="Run three updates of each run, print how long all would take, and stop.")
     ] = False,
     profile: Annotated[
-        str, typer.Option(help="Length of the baselines' runs: minutes with cpu, the authors' with full. Or quick.")
+        str, typer.Option(help="Length of runs: cpu (baselines stop after minutes), full (as the authors') or quick.")
     ] = "cpu",
     quick: Annotated[bool, typer.Option("--quick", help="Rehearse at toy sizes, apart from the results.")] = False,
     all_networks: Annotated[bool, typer.Option("--all-networks", help="Also run networks that the paper did not run.")] = False,
