@@ -2,17 +2,21 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from srnn import lab
+from srnn.errors import MissingError
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.network import Network
 from srnn.lab.networks.srnn import SRNNNetwork
 from srnn.lab.networks.srnnstack import SRNNStackNetwork
 from srnn.lab.networks.torch_nn import GRUNetwork, LSTMNetwork
+from srnn.lab.records.folder import load_tensors
 from srnn.lab.tasks.task import Batch, Task
 from srnn.lab.training import model as models
 from srnn.lab.training.model import Model
@@ -182,3 +186,17 @@ def test_the_answer_is_read_after_the_last_step_of_each_row(network: Network, in
     for row, length in enumerate([6, 2]):
         torch.testing.assert_close(found[row], model(Batch(x[row : row + 1, :length], torch.zeros(1)))[0])
     torch.testing.assert_close(found[2], model.readout(torch.zeros(5)))
+
+
+def test_load_returns_the_trained_model_of_a_run_folder(tmp_path: Path) -> None:
+    """The public names are enough to train a run and to use its weights."""
+    run = lab.make_run("copy", "srnn", length=5, hidden_size=8, batch_size=4, steps=3)
+    record = lab.train(run, tmp_path)
+    model = lab.load(tmp_path)
+    stored, _ = load_tensors(tmp_path / "model.safetensors")
+    assert record.updates == 3
+    assert not model.training
+    assert all(torch.equal(weight, stored[name]) for name, weight in model.state_dict().items())
+    with pytest.raises(MissingError, match="is not a run folder"):
+        lab.load(tmp_path / "nowhere")
+    assert all(hasattr(lab, name) for name in lab.__all__)

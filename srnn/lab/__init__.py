@@ -1,6 +1,6 @@
 """The laboratory: tasks, networks, training, records, the paper's exhibits. Your own files import from here.
 
-from srnn.lab import Batch, Network, Task, generator, setting, train
+from srnn.lab import Batch, Network, Task, generator, load, make_run, setting, train
 """
 
 from importlib import import_module
@@ -12,14 +12,18 @@ if TYPE_CHECKING:
     from srnn.lab.settings import setting
     from srnn.lab.tasks.task import Batch, Task, generator
     from srnn.lab.training.loop import train
+    from srnn.lab.training.recipes import make_run
+    from srnn.lab.training.weights import load
 
-__all__ = ["Batch", "Group", "Network", "SettingError", "Task", "generator", "setting", "train"]
+__all__ = ["Batch", "Group", "Network", "SettingError", "Task", "generator", "load", "make_run", "setting", "train"]
 _HOMES = {
     "srnn.errors": ("SettingError",),
     "srnn.lab.networks.network": ("Group", "Network"),
     "srnn.lab.settings": ("setting",),
     "srnn.lab.tasks.task": ("Batch", "Task", "generator"),
     "srnn.lab.training.loop": ("train",),
+    "srnn.lab.training.recipes": ("make_run",),
+    "srnn.lab.training.weights": ("load",),
 }
 
 

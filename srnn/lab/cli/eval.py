@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from srnn.errors import RecordError, SettingError, one_of
+from srnn.errors import SettingError, one_of
 from srnn.lab.cli.options import Data, Json, Trust, look_in
 from srnn.lab.terminal import say
 
@@ -46,26 +46,18 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     """
     import torch
 
-    from srnn.lab.records.folder import RunFolder, load_tensors
-    from srnn.lab.training.checkpoint import Checkpoint
-    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, make_model, read_run
+    from srnn.lab.records.folder import RunFolder
+    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, read_run
     from srnn.lab.training.progress import number
+    from srnn.lab.training.weights import load, weights_file
 
-    run, place = read_run(path), RunFolder(path)
-    task, finished = run.task, place.model.exists()
+    run, finished = read_run(path), RunFolder(path).model.exists()
+    task = run.task
     if split is not None and split not in task.splits:
         none = SettingError(f"{task.name} has no splits. Leave out --split")
         raise one_of("split", split, task.splits) if task.splits else none
     torch.set_num_threads(run.threads)
-    source = place.model if finished else place.checkpoint
-    if not source.exists() and place.record.exists():
-        raise RecordError(f"{path} has no weights: the run diverged before its first checkpoint")
-    tensors = load_tensors(source)[0] if finished else Checkpoint.read(source).model
-    model = make_model(run)
-    try:
-        model.load_state_dict({name: tensors[name] for name in model.state_dict()})
-    except (KeyError, RuntimeError) as error:
-        raise RecordError(f"{source} does not fit the run's network: {' '.join(str(error).split())}") from None
+    source, model = weights_file(path), load(path)
     split = split or (task.reports if finished or task.selects is None else task.selects)
     if split is None:  # data that never repeat: a hundred batches of a seed that training does not use
         batches = (task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
