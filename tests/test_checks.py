@@ -51,7 +51,7 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
         ({"gate_init": value}, SettingError, f"gate_init must be a finite number, such as -3.0, or None, got {value!r}")
         for value in (float("nan"), float("-inf"), True, "closed", (1.0,))
     ),
-    ({"gate_init": -3.0, "gate": False}, SettingError, "gate_init starts ... gate=False leaves no gate; ... (got -3.0)"),
+    ({"gate_init": -3.0, "gate": False}, SettingError, "gate_init starts ... gate=False leaves no gate. ... (got -3.0)"),
     ({"gate_init": 0.0, "bias": False}, SettingError, "gate_init starts ... bias=False leaves the gate without a bias"),
 ]
 LAYER_SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
@@ -113,7 +113,7 @@ GRU_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {  # mistakes that on
     "hx device": (lambda m: m(X, HX.to("meta")), DeviceError, "hx is on meta and the weights are on cpu"),
     "dtype": (lambda m: m(X.double()), DtypeError, f"input {FLOAT_EXPECTED}.float64. Convert one"),
     "packed dtype": (lambda m: m(PACKED.double()), DtypeError, f"the data of input {FLOAT_EXPECTED}.float64"),
-    "integers": (lambda m: m(X.long()), DtypeError, f"input {FLOAT_EXPECTED}.int64; symbols need alphabet="),
+    "integers": (lambda m: m(X.long()), DtypeError, f"input {FLOAT_EXPECTED}.int64. Symbols need alphabet="),
     "device": (lambda m: m(X.to("meta")), DeviceError, "input is on meta and the weights are on cpu. Move one"),
 }
 OWN_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
@@ -121,7 +121,7 @@ OWN_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
     "the pair of an LSTM": (
         lambda m: m(X, (HX, HX)),
         SettingTypeError,
-        "hx must be a tensor, got tuple; ... as that of nn.GRU",
+        "hx must be a tensor, got tuple. ... as that of nn.GRU",
     ),
     "no alphabet": (lambda m: m(IDS, alphabet=[[0.0]]), SettingTypeError, "alphabet must be a tensor, got list"),
     "hx batch, packed": (lambda m: m(PACKED, HX[:, :3]), ShapeError, f"{HX_EXPECTED} (12, 3), got (2, 3, 5)"),

@@ -673,7 +673,7 @@ def test_a_run_that_diverges_is_an_error(run: Run, elsewhere: Path) -> None:
     code, out, err = run(*SHORT, "--optimizer", "sgd", "--lr", "1e30", "--quiet")
     assert (code, out) == (1, "")
     assert err.startswith("srnn: diverged after update ")
-    assert err.endswith("record: runs/records/copy.jsonl\n")
+    assert err.endswith("Record: runs/records/copy.jsonl\n")
     assert store.read_all(elsewhere / "runs" / "records" / "copy.jsonl")[0]["status"] == "diverged"
 
 

@@ -154,7 +154,7 @@ def test_swapped_files_are_noticed(tmp_path: Path, small: dict[str, bytes]) -> N
 def test_a_missing_file_is_named(tmp_path: Path, small: dict[str, bytes]) -> None:
     place(tmp_path, small)
     (tmp_path / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(DataError, match=r"t10k-labels-idx1-ubyte\[\.gz\] is missing; .*srnn data mnist"):
+    with pytest.raises(DataError, match=r"t10k-labels-idx1-ubyte\[\.gz\] is missing\. .*srnn data mnist"):
         mnist.load(tmp_path)
 
 
@@ -307,7 +307,7 @@ def test_a_flipped_bit_in_a_flac_file_is_noticed(tmp_path: Path) -> None:
     ("x", "rate", "reason"),
     [
         (numpy.zeros((10, 2), numpy.int16), 8000, "one channel, got 2"),
-        (numpy.zeros(0, numpy.int16), 8000, "it has 0 samples"),
+        (numpy.zeros(0, numpy.int16), 8000, "got 0 samples"),
         (numpy.zeros(10, numpy.int16), 100, "at 100 Hz"),
         (numpy.full(10, numpy.nan), 8000, "not finite"),
     ],

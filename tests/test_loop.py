@@ -214,7 +214,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_last_good_checkpoi
     assert 0 < record.updates < 30
     assert sum(record.curve["step"][-1:]) == record.updates
     json.dumps(record.to_json(), allow_nan=False)
-    kept = "the last checkpoint before it is kept" if checkpoint_every == 0 else "there was no checkpoint yet"
+    kept = "The last checkpoint before it is kept" if checkpoint_every == 0 else "There was no checkpoint yet"
     assert lab.summary(record, tmp_path) == f"diverged after update {record.updates}: a loss that is not finite. {kept}"
     if checkpoint_every == 0:
         place = RunFolder(tmp_path)
@@ -699,7 +699,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
 def test_a_run_with_other_settings_does_not_touch_the_folder(tmp_path: Path) -> None:
     stop_after(3, copy_run(), tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(RecordError, match=r"holds a run with other settings \(lr: 0.001 there, 0.5 here\)"):
+    with pytest.raises(RecordError, match=r"holds a run with other settings \(lr: 0.001 there and 0.5 here\)"):
         loop.train(copy_run(lr=0.5), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -829,7 +829,7 @@ def test_a_cosine_run_cannot_be_given_another_end(tmp_path: Path) -> None:
     assert copy_run(schedule="constant").with_limits(steps=50).steps == 50
     loop.train(copy_run(), tmp_path)
     before = (tmp_path / "record.json").read_bytes()
-    with pytest.raises(RecordError, match=r"whose rate decays to another end \(steps: 30 there, 50 here\)"):
+    with pytest.raises(RecordError, match=r"whose rate decays to another end \(steps: 30 there and 50 here\)"):
         loop.train(copy_run(steps=50), tmp_path)
     assert (tmp_path / "record.json").read_bytes() == before
 

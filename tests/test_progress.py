@@ -80,10 +80,10 @@ def test_nothing_is_printed_about_a_run_that_cannot_start(wrong: str, tmp_path: 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "to extend it: srnn train --resume {folder} --steps N, with N above 4"),
-        ({"minutes": 1e-9}, "to extend it: srnn train --resume {folder} --minutes N, with N above 1e-09"),
-        ({"schedule": "cosine"}, "its learning rate has decayed to 0, so it cannot be extended. Give another --out"),
-        ({"lr": 1e30, "optimizer": "sgd", "clip": None}, "it diverged, so it cannot be extended"),
+        ({}, "To extend it: srnn train --resume {folder} --steps N, with N above 4"),
+        ({"minutes": 1e-9}, "To extend it: srnn train --resume {folder} --minutes N, with N above 1e-09"),
+        ({"schedule": "cosine"}, "Its learning rate has decayed to 0, so it cannot be extended. Give another --out"),
+        ({"lr": 1e30, "optimizer": "sgd", "clip": None}, "It diverged, so it cannot be extended"),
     ],
 )
 def test_a_finished_run_says_so_and_how_to_extend_it(settings: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -91,14 +91,14 @@ def test_a_finished_run_says_so_and_how_to_extend_it(settings: dict[str, Any], s
     heading(run, folder)
     first, second = heading(run, folder)
     assert first.startswith(SETTINGS)
-    assert second.startswith(f"already finished: {folder}; {said.format(folder=folder)}")
+    assert second.startswith(f"already finished: {folder}. {said.format(folder=folder)}")
 
 
 def test_a_run_that_a_low_loss_ended_cannot_be_extended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "WINDOW", 2)
     run = copy_run(steps=4, stop_below=100.0)
     heading(run, tmp_path)
-    assert heading(run, tmp_path)[1].endswith("it ended by stop_below, so it cannot be extended")
+    assert heading(run, tmp_path)[1].endswith("It ended by stop_below, so it cannot be extended")
 
 
 def test_the_progress_line_shows_the_chance_level(tmp_path: Path) -> None:

@@ -325,7 +325,7 @@ TASK = "from srnn.lab.tasks import Task\nclass A(Task):\n    name = 'a'\n"
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (TASK + "class B(A):\n    pass\n", "must define one subclass of srnn's Task; it defines A, B"),
+        (TASK + "class B(A):\n    pass\n", "must define one subclass of srnn's Task, got A, B"),
         ("from srnn.lab.tasks.copy import Copy\n", "must define one subclass of srnn's Task, got none"),
         ("class A(Task:\n", "does not run as Python: SyntaxError: .*line 1"),
         ("raise ValueError('two\\nlines')\n", "does not run as Python: ValueError: two lines"),

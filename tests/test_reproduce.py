@@ -487,7 +487,7 @@ def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPat
         reproduce.chosen(["coppy"])
     monkeypatch.setattr(data, "is_here", lambda name: False)
     with pytest.raises(
-        DataError, match="timit needs data that are not here: speech, for 60 of its 60 parts; `srnn data` says how"
+        DataError, match=r"timit needs data that are not here: speech, for 60 of its 60 parts\. `srnn data` says how"
     ):
         reproduce.reproduce(["timit"], QUICK, console)
     monkeypatch.setattr(reproduce, "_reproduce", lambda *about: pytest.fail("copy was started"))
@@ -524,7 +524,7 @@ def test_a_network_that_an_exhibit_does_not_have_is_reported(console: Console) -
     with pytest.raises(SettingError, match=r"no network is called 'foo'\. Choose one of eurnn, exprnn, gru"):
         reproduce.reproduce(["copy"], QUICK, console, only=["foo"])
     assert reproduce.reproduce(["permutation"], QUICK, console, only=["gru"]) == []
-    assert "permutation has no run of gru; --all-networks may add some" in said(console)
+    assert "permutation has no run of gru. --all-networks may add some" in said(console)
 
 
 def test_only_what_is_named_is_run() -> None:

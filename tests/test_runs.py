@@ -104,7 +104,9 @@ def test_the_readme_gets_the_table(folder: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_folder_without_records_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=rf"there are no records in {tmp_path}; srnn train --results {tmp_path} writes some"):
+    with pytest.raises(
+        RecordError, match=rf"there are no records in {tmp_path}\. Write some with: srnn train TASK --results {tmp_path}"
+    ):
         results.read(tmp_path)
 
 
