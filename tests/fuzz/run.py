@@ -10,6 +10,7 @@ failing case is shrunk and printed. Batches run in a process of their own, so th
 
 import argparse
 import faulthandler
+import os
 import random
 import subprocess
 import sys
@@ -80,10 +81,9 @@ def work(known: dict[str, Target], seed: int, seconds: float, only: str, single:
             if isinstance(error, KeyboardInterrupt):
                 raise
             failed.append(name)
-            print(
-                f"{''.join(traceback.format_exception(error))}\nfuzz: {name} failed. {again(seed, f'{name}:{batch}')}",
-                flush=True,
-            )
+            after = f"{time.monotonic() - start:.0f} s"
+            text = "".join(traceback.format_exception(error))
+            print(f"{text}\nfuzz: {name} failed after {after}. {again(seed, f'{name}:{batch}')}", flush=True)
         batches[name] += 1
         spent[name] += time.monotonic() - before
         if single:
@@ -115,10 +115,9 @@ def main() -> int:
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     print(f"fuzz: seed {seed}", flush=True)
     about = ["--seed", str(seed), "--seconds", str(given.seconds), "--only", given.only, "--case", given.case]
-    last = ""
-    with subprocess.Popen(
-        [sys.executable, "-X", "faulthandler", __file__, "--child", *about], stdout=subprocess.PIPE, text=True
-    ) as child:
+    command, last, line = [sys.executable, "-X", "faulthandler", __file__, "--child", *about], "", ""
+    waits = os.environ | {"OMP_WAIT_POLICY": "passive"}  # threads that spin while they wait would take most of the time
+    with subprocess.Popen(command, env=waits, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in child.stdout:
             if line.startswith(RUNNING):
