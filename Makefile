@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PARALLEL := --numprocesses auto --maxprocesses 8  # one process per core
 QUICK := not compile and not trac and not export and not ten_thousand
 
-.PHONY: demo quick test slow backends faults crashes bench lint asan setup clean help
+.PHONY: demo quick test slow backends faults crashes fuzz bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## a short benchmark, and training on three tasks of the paper
@@ -46,6 +46,11 @@ faults: setup  ## thousands of killed processes, full disks and damaged files
 
 crashes: setup  ## crash every command at every file-system operation (slow)
 	@$(BIN)/python tests/crashes --table docs/faults.md
+
+# SEED=N repeats a run, SEED=N CASE=TARGET:NUMBER the batch in which it failed, ONLY=NAME takes some of the targets.
+SECONDS ?= 60
+fuzz: setup  ## random cases for scans, layers and file readers, against plain loops, for SECONDS=60
+	@$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(SEED:%=--seed %) $(CASE:%=--case %) $(ONLY:%=--only %)
 
 bench: setup  ## measure speed and memory next to nn.RNN, nn.LSTM and nn.GRU
 	@$(BIN)/srnn bench

@@ -362,7 +362,7 @@ class _Shuffling(_Recurrent):
         checks.sizes(**{f"mlp[{i}]": width for i, width in enumerate(mlp)})
         checks.flags(gate=gate, bias=bias)
         checks.floating(dtype)
-        if activation not in kernels.ACTIVATIONS:
+        if not isinstance(activation, str) or activation not in kernels.ACTIVATIONS:
             raise one_of("activation", activation, kernels.ACTIVATIONS)
         self.input_size, self.hidden_size = input_size, hidden_size
         self.mlp, self.gate, self.activation, self.bias = tuple(mlp), gate, activation, bias

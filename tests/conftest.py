@@ -62,8 +62,8 @@ def voices(monkeypatch: pytest.MonkeyPatch) -> None:
     offsets = numpy.arange(10, 23).cumsum() - 10  # 11 to 22 frames each
     frames = numpy.random.RandomState(0).normal(-35, 5, (int(offsets[-1]), speech.BINS)).clip(-50).astype(numpy.float32)
     monkeypatch.setattr(data, "find", lambda name: Path(name))
-    monkeypatch.setattr(speech, "fingerprint", lambda folder: "noise")
-    monkeypatch.setattr(speech, "load", lambda folder: dict.fromkeys(("train", "val", "test"), (frames, offsets)))
+    monkeypatch.setattr(speech, "fingerprint", lambda folder, **how: "noise")
+    monkeypatch.setattr(speech, "load", lambda folder, **how: dict.fromkeys(("train", "val", "test"), (frames, offsets)))
 
 
 @pytest.fixture

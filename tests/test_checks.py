@@ -35,6 +35,7 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     ({"mlp": (4, 2.5)}, SettingTypeError, "mlp[1] must be an integer, got 2.5"),
     ({"mlp": 32}, SettingTypeError, "mlp must be the widths ... such as (32, 32), got 32"),
     ({"activation": "gelu"}, SettingError, "no activation is called 'gelu'. Choose one of relu, tanh, clip"),
+    ({"activation": ["relu"]}, SettingError, "no activation is called ['relu']. Choose one of relu, tanh, clip"),
     ({"permutation": "turn"}, SettingError, "no permutation is called 'turn'. Choose one of shift, partial, identity, random"),
     ({"permutation": torch.tensor([0, 1, 2, 3, 3])}, SettingError, "permutation must hold each of ... once, got tensor"),
     ({"permutation": torch.tensor([1, 2, 3, 4, 5])}, SettingError, "permutation must hold each of ... once, got tensor"),

@@ -317,6 +317,7 @@ TYPED: dict[str, tuple[str, str, Any]] = {
     "scale_targets": ("speech", "--scale-targets", True),
     "corpus": ("speech", "--corpus timit", "timit"),
     "file": ("text", "--file prose.txt", "prose.txt"),
+    "allow_shared_speakers": ("speech", "--allow-shared-speakers", True),
     "crop": ("randomlabels", "--crop 6", 6),
     "samples": ("randomlabels", "--samples 50", 50),
     "pixels": ("bigpmnist", "--pixels wrapped", "wrapped"),

@@ -80,6 +80,8 @@ DAMAGED: dict[str, Callable[[bytes], bytes]] = {
     "too long": lambda content: content + b"x",
     "of another type": lambda content: b"\0\0\x0d" + content[3:],
     "far too long": lambda content: content + bytes(2**26),
+    "of rank 65": lambda content: bytes([0, 0, 8, 65]) + (1).to_bytes(4, "big") * 65 + b"x",
+    "of shape 0 x 2^32 x 2^32": lambda content: bytes([0, 0, 8, 3]) + bytes(4) + b"\xff" * 8,
 }
 
 
@@ -392,7 +394,18 @@ def test_a_manifest_names_the_utterances_and_their_splits(tmp_path: Path) -> Non
     [
         (["utterance\tsamples", "a\t900"], r"must name the columns utterance and split.* got \['utterance', 'samples'\]"),
         (ROWS[:1], "no utterances"),
-        ([*ROWS, "a\t1\ttrain\t900"], "'a' 2 times"),
+        (
+            [*ROWS, "a\t1\ttrain\t900"],
+            r"one recording twice, 'a' \(line 2 of manifest.tsv\) and 'a' \(line 5 of manifest.tsv\)",
+        ),
+        ([*ROWS, "./a\t1\ttrain\t900"], r"twice, 'a' \(line 2 .*\) and './a' \(line 5 "),
+        ([*ROWS, "flac/a\t1\ttrain\t900"], r"twice, 'a' \(line 2 .*\) and 'flac/a' \(line 5 "),
+        ([*ROWS, f"{'a' * 300}\t1\ttrain\t900"], r"line 5: no audio for 'aaaaaa.*\.\.\.a*'. Looked for"),
+        ([*ROWS, f"{'a/' * 5000}\t1\ttrain\t900"], r"line 5: no audio for 'a/a"),
+        ([*ROWS, "a\0\t1\ttrain\t900"], r"line 5: no audio for 'a\\x00'"),
+        ([*ROWS, "a\x1b[31m\u2028\t1\ttrain\t900"], r"line 5: no audio for 'a\\x1b\[31m\\u2028'"),
+        ([f"utterance\t{'x' * 10**6}", "a\ttrain"], r"must name the columns utterance and split.{,200}$"),
+        ([*ROWS, f"a\t1\t{'x' * 10**6}\t900"], r"line 5: split must be one of.{,200}$"),
         ([*ROWS, "d\t1\tdev\t900"], "line 5: split must be one of train, val, test, got 'dev'"),
         ([*ROWS, "d\t1\ttrain"], "line 5: expected 4 fields as in the first line, got 3"),
         ([*ROWS, "d\t1\ttrain\tmany"], "line 5: samples must be a whole number, got 'many'"),
@@ -406,6 +419,71 @@ def test_a_manifest_names_the_utterances_and_their_splits(tmp_path: Path) -> Non
 def test_a_wrong_manifest_is_refused_with_its_line(tmp_path: Path, rows: list[str], reason: str) -> None:
     with pytest.raises(DataError, match=reason):
         speech.utterances(manifest(tmp_path, rows))
+
+
+@pytest.mark.parametrize(("one", "other"), [("train", "test"), ("train", "val"), ("val", "test")])
+def test_a_speaker_in_two_splits_is_refused_unless_allowed(
+    tmp_path: Path, one: str, other: str, monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
+    rest = next(split for split in corpus.SPLITS if split not in (one, other))
+    rows = [ROWS[0], f"a\t7\t{one}\t900", f"b\t2\t{rest}\t500", f"c\t 7\t{other}\t700"]
+    folder = manifest(tmp_path / "speech", rows)
+    monkeypatch.setenv("SRNN_DATA", str(tmp_path))
+    said_so = rf"speaker '7' is in {one} \(line 2 of manifest.tsv\) and in {other} \(line 4 .*--allow-shared-speakers"
+    for read in (speech.utterances, speech.load, speech.fingerprint):
+        with pytest.raises(DataError, match=said_so):
+            read(folder)
+    task = make_run("speech", "srnn").task
+    for use in (lambda: task.batch(0, 1, 1), lambda: task.data_digest):
+        with pytest.raises(DataError, match=said_so):
+            use()
+    data.fetch("speech", None, console)
+    assert "utterances; splits share speakers, so train with --allow-shared-speakers" in said(console)
+    allowed = make_run("speech", "srnn", allow_shared_speakers=True)
+    assert allowed.task.batch(0, 1, 1).input.shape[0] == 1
+    assert allowed.task.data_digest == speech.fingerprint(folder, allow_shared_speakers=True)
+
+
+def test_unknown_speakers_may_be_in_all_splits(tmp_path: Path) -> None:
+    rows = [ROWS[0], "a\t\ttrain\t900", "b\t \tval\t500", "c\t\ttest\t700"]
+    assert len(speech.utterances(manifest(tmp_path, rows))) == 3
+    without = ["utterance\tsplit", "a\ttrain", "b\tval", "c\ttest"]
+    assert len(speech.utterances(manifest(tmp_path, without))) == 3
+
+
+def test_the_same_bytes_in_two_splits_are_refused(tmp_path: Path) -> None:
+    folder = manifest(tmp_path, ROWS)
+    (folder / "c.wav").write_bytes((folder / "wav" / "b.wav").read_bytes())
+    rows = [ROWS[0], *ROWS[1:3], "c\t3\tval\t500"]
+    (folder / "manifest.tsv").write_text("\n".join(rows))
+    twice = r"one recording twice, 'b' \(line 3 .*\) and 'c' \(line 4 .*in train and val"
+    for read in (speech.load, speech.fingerprint):
+        with pytest.raises(DataError, match=twice):
+            read(folder, allow_shared_speakers=True)
+    rows[-1] = "c\t3\ttrain\t500"  # in one split they do no harm
+    (folder / "manifest.tsv").write_text("\n".join(rows))
+    speech.fingerprint(folder)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: mnist.read(path, LABELS),
+        lambda path: mnist.read(path.rename(path.with_suffix(".gz")), LABELS),
+        text.read,
+        text.load,
+        speech.read,
+        lambda path: speech.fingerprint(path.parent, [corpus.Utterance("a", path, "", "train")]),
+        lambda path: make_run("text", "srnn", file=str(path)).task.data_digest,
+    ],
+    ids=["idx", "idx.gz", "text", "characters", "audio", "digest", "--file"],
+)
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to nothing"])
+def test_what_is_not_a_regular_file_is_refused(tmp_path: Path, read: Callable[[Path], Any], kind: str) -> None:
+    path = tmp_path / "a.wav"
+    {"pipe": os.mkfifo, "folder": os.mkdir, "link to nothing": lambda path: os.symlink(tmp_path / "b", path)}[kind](path)
+    with pytest.raises(DataError, match=r"a\.(wav|gz) cannot be read: (it is not a regular file|No such file)"):
+        read(path)
 
 
 def test_a_corpus_without_a_split_is_refused_before_anything_is_trained(

@@ -314,9 +314,9 @@ def sphere(samples: Any) -> bytes:
     return head.encode().ljust(1024) + samples.astype("<i2").tobytes()
 
 
-def audio(kind: str) -> bytes:
+def audio(kind: str, gain: int = 1) -> bytes:
     file = io.BytesIO()
-    soundfile.write(file, SAMPLES, 8000, format=kind, subtype="PCM_16")
+    soundfile.write(file, SAMPLES * gain, 8000, format=kind, subtype="PCM_16")
     return file.getvalue()
 
 
@@ -337,7 +337,7 @@ def signed(indent: int | None) -> bytes:
 
 def read_manifest(path: Path) -> Any:
     (path.parent / "u1.wav").write_bytes(audio("WAV"))
-    (path.parent / "u2.wav").write_bytes(audio("WAV"))
+    (path.parent / "u2.wav").write_bytes(audio("WAV", gain=2))
     return [(each.key, each.split, each.samples) for each in corpus.utterances(path.parent)]
 
 
@@ -392,7 +392,7 @@ def test_a_damaged_file_is_refused_or_does_no_harm(kind: str, tmp_path: Path) ->
     """What is read is right, or an error of ours; where a format cannot know, the digest of the data knows."""
     name, make, read, knows = FORMATS[kind]
     path, rng = tmp_path / name, random.Random(4)
-    for each, other in (("manifest.tsv", MANIFEST), ("u1.wav", audio("WAV")), ("u2.wav", audio("WAV"))):
+    for each, other in (("manifest.tsv", MANIFEST), ("u1.wav", audio("WAV")), ("u2.wav", audio("WAV", gain=2))):
         (tmp_path / each).write_bytes(other)  # a corpus, of which it may be a part
     content = make()
     path.write_bytes(content)
@@ -416,8 +416,9 @@ def test_a_damaged_file_is_refused_or_does_no_harm(kind: str, tmp_path: Path) ->
 def test_data_with_a_flipped_bit_have_another_digest(kind: str, tmp_path: Path) -> None:
     """These carry no checksum of their own: a run notes that of all it read, and so do features."""
     (tmp_path / "manifest.tsv").write_bytes(MANIFEST)
-    for name in ("u1", "u2"):
-        (tmp_path / f"{name}.wav").write_bytes(sphere(SAMPLES) if kind == "sphere" else audio("WAV"))
+    for gain in (1, 2):
+        content = sphere(SAMPLES * gain) if kind == "sphere" else audio("WAV", gain)
+        (tmp_path / f"u{gain}.wav").write_bytes(content)
     whole, rng = speech.fingerprint(tmp_path), random.Random(5)
     path = tmp_path / ("manifest.tsv" if kind == "manifest" else "u1.wav")
     content = path.read_bytes()

@@ -48,7 +48,7 @@ def fake_mnist(folder: Path) -> Any:
     }
 
 
-def fake_speech(folder: Path) -> Any:
+def fake_speech(folder: Path, **how: Any) -> Any:
     """Noise in which a frame has something of the one before, in utterances short and long."""
     draws, found = numpy.random.default_rng(0), {}
     for split, n in LENGTHS.items():

@@ -163,7 +163,9 @@ def _described() -> dict[str, tuple[Any, Any]]:
 
 def _option(rule: Rule, help: str, panel: str, is_hidden: bool) -> tuple[Any, Any]:
     dashed = _dashed(rule.name)
-    flag, metavar = (f"--{dashed}/--no-{dashed}", "") if rule.kind is bool else (f"--{dashed}", None)
+    is_permission = dashed.startswith("allow-")  # off unless given, and too long a name for a pair on a narrow terminal
+    flag = f"--{dashed}/--no-{dashed}" if rule.kind is bool and not is_permission else f"--{dashed}"
+    metavar = "" if rule.kind is bool else None
     help += f" One of {', '.join(rule.choices)}." if rule.choices else ""
     option = typer.Option(
         flag, help=help, metavar="N,N,..." if rule.is_tuple else metavar, rich_help_panel=panel, hidden=is_hidden

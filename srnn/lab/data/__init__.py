@@ -219,6 +219,8 @@ def _examine(name: str, folder: Path) -> str:
         path = text.files(folder)[0]
         characters, ids = text.load(path)
         return f"{path.name}, {len(ids):,} characters, {len(characters)} of them different"
-    counts = corpus.count(corpus.utterances(folder))
+    found = corpus.utterances(folder, allow_shared_speakers=True)
+    counts = corpus.count(found)
     check_counts(name, folder, counts)
-    return ", ".join(f"{number} {split}" for split, number in counts.items()) + " utterances"
+    note = "; splits share speakers, so train with --allow-shared-speakers" if corpus.shared_speaker(found) else ""
+    return ", ".join(f"{number} {split}" for split, number in counts.items()) + f" utterances{note}"

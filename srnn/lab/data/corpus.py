@@ -2,13 +2,14 @@
 
 TRAIN/DR1/FCJF0/SX37.WAV         TIMIT, names in any case
 dr1-fvmh0/sx26.wav               NLTK's sample
-manifest.tsv, flac/NAME.flac     a table with the columns utterance and split (train, val, test)
+manifest.tsv, flac/NAME.flac     a table with the columns utterance and split (train, val, test), and speaker if known
 """
 
+import os
 import re
-from collections import Counter
+import reprlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from srnn.errors import DataError
@@ -36,13 +37,17 @@ SAMPLE_SPEAKERS = {"val": ("falk0", "madc0"), "test": ("fapb0", "mbma1")}
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording. `samples` is its length, if the corpus gives it."""
+    """One recording. `speaker` is empty if unknown. `samples` is its length and `where` its place, if a manifest gives them."""
 
     key: str
     path: Path
     speaker: str
     split: str
     samples: int | None = None
+    where: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        return f"{reprlib.repr(self.key)} ({self.where or self.path})"
 
 
 def layout(folder: Path) -> str | None:
@@ -55,11 +60,12 @@ def layout(folder: Path) -> str | None:
     return "timit-sample" if any(map(_sample_speaker, names)) else None
 
 
-def utterances(folder: Path) -> list[Utterance]:
+def utterances(folder: Path, *, allow_shared_speakers: bool = False) -> list[Utterance]:
     """Return all utterances that are used, in the manifest's order or by name, without the SA sentences that all speakers read.
 
     Raises:
-        DataError: The folder has no corpus, or an incomplete one.
+        DataError: The folder has no corpus, or an incomplete one, or one recording twice, or one speaker in two splits unless
+            that is allowed.
     """
     kind = layout(folder)
     if kind is None:
@@ -68,10 +74,32 @@ def utterances(folder: Path) -> list[Utterance]:
     found = list(readers[kind](folder))
     if not found:
         raise DataError(f"{folder} has {LOOKED_FOR[kind]}, but no utterances. The copy is incomplete")
-    key, times = Counter(utterance.key for utterance in found).most_common(1)[0]
-    if times > 1:
-        raise DataError(f"{folder} has the utterance {key!r} {times} times, and each may be there once")
+    first: dict[str | Path, Utterance] = {}
+    for utterance in found:
+        for name in (utterance.key, utterance.path):  # a and ./a are two keys of one path
+            if (other := first.setdefault(name, utterance)) is not utterance:
+                raise DataError(f"{twice(folder, other, utterance)}. Each may be there once")
+    if (shared := shared_speaker(found)) and not allow_shared_speakers:
+        one, other = shared
+        raise DataError(
+            f"{folder}: speaker {one.speaker!r} is in {one.split} ({one.where or one.path}) and in {other.split} "
+            f"({other.where or other.path}). Give each speaker one split, or pass --allow-shared-speakers if it is meant so"
+        )
     return found
+
+
+def shared_speaker(found: list[Utterance]) -> tuple[Utterance, Utterance] | None:
+    """Return the first two utterances of one speaker that are in different splits, or None. Unknown speakers do not count."""
+    first: dict[str, Utterance] = {}
+    for utterance in found:
+        if utterance.speaker and (other := first.setdefault(utterance.speaker, utterance)).split != utterance.split:
+            return other, utterance
+    return None
+
+
+def twice(folder: Path, one: Utterance, other: Utterance) -> str:
+    """Return the start of the error for two utterances that are one recording."""
+    return f"{folder} has one recording twice, {one} and {other}"
 
 
 def count(found: list[Utterance]) -> dict[str, int]:
@@ -135,7 +163,8 @@ def _manifest(folder: Path) -> Iterator[Utterance]:
     columns = lines[0].rstrip("\r").split("\t")
     if not {"utterance", "split"} <= set(columns):
         raise DataError(
-            f"the first line of {table} must name the columns utterance and split, separated by tabs, got {columns}"
+            f"the first line of {table} must name the columns utterance and split, separated by tabs, "
+            f"got {reprlib.repr(columns)}"
         )
     for number, line in enumerate(lines[1:], start=2):
         fields, where = line.rstrip("\r").split("\t"), f"{table}, line {number}"
@@ -143,20 +172,24 @@ def _manifest(folder: Path) -> Iterator[Utterance]:
             raise DataError(f"{where}: expected {len(columns)} fields as in the first line, got {len(fields)}")
         row = dict(zip(columns, fields, strict=True))
         if row["split"] not in SPLITS:
-            raise DataError(f"{where}: split must be one of {', '.join(SPLITS)}, got {row['split']!r}")
+            raise DataError(f"{where}: split must be one of {', '.join(SPLITS)}, got {reprlib.repr(row['split'])}")
         samples = row.get("samples")
         if samples is not None and not re.fullmatch("[0-9]{1,12}", samples):
-            raise DataError(f"{where}: samples must be a whole number, got {samples!r}")
+            raise DataError(f"{where}: samples must be a whole number, got {reprlib.repr(samples)}")
         path = _audio(folder, row["utterance"], where)
-        yield Utterance(row["utterance"], path, row.get("speaker", ""), row["split"], None if samples is None else int(samples))
+        length, speaker = None if samples is None else int(samples), row.get("speaker", "").strip()
+        yield Utterance(row["utterance"], path, speaker, row["split"], length, f"line {number} of {table.name}")
 
 
 def _audio(folder: Path, name: str, where: str) -> Path:
     leaves = any(kind(name).is_absolute() or ".." in kind(name).parts for kind in (PurePosixPath, PureWindowsPath))
     if leaves or not name:
-        raise DataError(f"{where}: an utterance must be the name of a file inside {folder}, without its ending, got {name!r}")
+        got = reprlib.repr(name)
+        raise DataError(f"{where}: an utterance must be the name of a file inside {folder}, without its ending, got {got}")
     candidates = [folder / place / f"{name}.{ending}" for place in ("flac", "wav", ".") for ending in ("flac", "wav")]
     for path in candidates:
-        if path.is_file():
+        if os.path.isfile(path):  # Path.is_file raises an error for a name that is too long
             return path
-    raise DataError(f"{where}: no audio for {name!r}. Looked for NAME.flac and NAME.wav in {folder}, flac/ and wav/ below it")
+    raise DataError(
+        f"{where}: no audio for {reprlib.repr(name)}. Looked for NAME.flac and NAME.wav in {folder}, flac/ and wav/ below it"
+    )

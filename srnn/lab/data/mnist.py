@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from srnn.errors import DataError
+from srnn.lab.data.regular import regular
 from srnn.lab.records.store import replacing
 
 Bytes = NDArray[numpy.uint8]
@@ -60,6 +61,7 @@ def read(path: Path, name: str) -> Bytes:
 
     An idx file is 0, 0, type (8: unsigned byte), rank n, then n sizes of four bytes, then the elements, last index fastest.
     """
+    regular(path)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(_raw_bytes(name) + 1)

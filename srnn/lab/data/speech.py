@@ -20,7 +20,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from srnn.errors import DataError
-from srnn.lab.data.corpus import SPLITS, Utterance, utterances
+from srnn.lab.data.corpus import SPLITS, Utterance, twice, utterances
+from srnn.lab.data.regular import regular
 from srnn.lab.records.store import replacing
 
 __all__ = ["Utterance", "frames", "load", "read", "utterances"]
@@ -36,13 +37,13 @@ RATES = range(4000, 192_001)  # of files, in Hz; and a bound on the length of th
 LONGEST = 600  # seconds: a bound on what a header can make us allocate
 
 
-def load(folder: Path) -> Features:
+def load(folder: Path, *, allow_shared_speakers: bool = False) -> Features:
     """Return for each split the frames of its utterances [total, 129] and offsets [U + 1].
 
     Utterance u is frames[offsets[u]:offsets[u+1]]. The arrays are mapped from the cache, so that processes on one machine share
     them. Changes to them stay private.
     """
-    found = utterances(folder)
+    found = utterances(folder, allow_shared_speakers=allow_shared_speakers)
     key = fingerprint(folder, found)
     cache = Path(os.environ.get("SRNN_CACHE") or platformdirs.user_cache_path("srnn") / "features")
     path = cache / f"speech-{key[:32]}.safetensors"
@@ -77,6 +78,7 @@ def read(path: Path, samples: int | None = None) -> NDArray[numpy.float32]:
     Raises:
         DataError: The file is damaged, or has another length, rate or number of channels.
     """
+    regular(path)
     try:
         with soundfile.SoundFile(path) as file:
             rate, length = file.samplerate, file.frames
@@ -127,18 +129,27 @@ def _announced_bytes(path: Path) -> int:
     return riff + 7 if riff < 2**31 - 1 else 0  # 8, less a byte of padding that some omit; a stream has 2^32 - 1
 
 
-def fingerprint(folder: Path, found: list[Utterance] | None = None) -> str:
-    """Return a digest of all files, splits and settings that the features depend on."""
-    found = utterances(folder) if found is None else found
+def fingerprint(folder: Path, found: list[Utterance] | None = None, *, allow_shared_speakers: bool = False) -> str:
+    """Return a digest of all files, splits and settings that the features depend on.
+
+    Raises:
+        DataError: A file cannot be read, or the same bytes are in two splits.
+    """
+    found = utterances(folder, allow_shared_speakers=allow_shared_speakers) if found is None else found
+    first: dict[str, Utterance] = {}
     settings = {"version": 1, "rate": RATE, "window": WINDOW, "hop": HOP, "floor": FLOOR}
     total = hashlib.sha256(json.dumps(settings).encode())
     for utterance in found:
+        regular(utterance.path)
         try:
             content = utterance.path.read_bytes()
         except OSError as error:
             raise DataError(f"{utterance.path} cannot be read: {error.strerror or error}. Copy it again") from error
         name = utterance.path.relative_to(folder).as_posix()
-        line = [utterance.split, name, utterance.samples, len(content), hashlib.sha256(content).hexdigest()]
+        digest = hashlib.sha256(content).hexdigest()
+        if (other := first.setdefault(digest, utterance)).split != utterance.split:
+            raise DataError(f"{twice(folder, other, utterance)}, and it is in {other.split} and {utterance.split}: remove one")
+        line = [utterance.split, name, utterance.samples, len(content), digest]
         total.update(json.dumps(line).encode())
     return total.hexdigest()
 

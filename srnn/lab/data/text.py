@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy
 from numpy.typing import NDArray
 
-from srnn.errors import DataError, MissingError
+from srnn.errors import DataError
+from srnn.lab.data.regular import regular
 
 IGNORED = ("source.txt", "readme.txt", "license.txt", "licence.txt")  # files that describe a data set
 
@@ -17,10 +18,9 @@ def files(folder: Path) -> list[Path]:
 
 def read(path: Path) -> bytes:
     """Return the content of a file."""
+    regular(path)
     try:
         return path.read_bytes()
-    except FileNotFoundError:
-        raise MissingError(f"{path} cannot be read: No such file or directory") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 

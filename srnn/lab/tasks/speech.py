@@ -37,6 +37,7 @@ class Speech(Task):
     standardise: bool = setting(False, "Scale inputs to (x + 35) / 13 instead of raw dB.")
     corpus: str = setting("speech", "Data set to read.", choices=CORPORA)
     scale_targets: bool = setting(False, "Predict 13 y - 35 for an output y, so that outputs have unit scale.")
+    allow_shared_speakers: bool = setting(False, "Accept a corpus that has one speaker in two splits.")
 
     name = "speech"
     input_size = output_size = speech.BINS
@@ -62,7 +63,7 @@ class Speech(Task):
 
     @cached_property
     def data_digest(self) -> str:
-        return speech.fingerprint(data.find(self.corpus))
+        return speech.fingerprint(data.find(self.corpus), allow_shared_speakers=self.allow_shared_speakers)
 
     @cached_property
     def chance(self) -> float:
@@ -115,7 +116,7 @@ class Speech(Task):
     @cached_property
     def _frames(self) -> dict[str, tuple[numpy.ndarray, numpy.ndarray]]:
         folder = data.find(self.corpus)
-        loaded = speech.load(folder)
+        loaded = speech.load(folder, allow_shared_speakers=self.allow_shared_speakers)
         data.check_counts(self.corpus, folder, {split: len(offsets) - 1 for split, (_, offsets) in loaded.items()})
         return loaded
 
