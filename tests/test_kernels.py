@@ -1188,7 +1188,7 @@ def test_an_error_about_a_missing_library_says_how_to_build_it(monkeypatch: pyte
     folder = tmp_path / "srnn" / "lab" / "networks" / "scans"
     folder.mkdir(parents=True)
     (folder / "_build_error.txt").write_text("g++ was not found\n")
-    assert (load_error(package) or "").startswith("g++ was not found;")
+    assert (load_error(package) or "").startswith("g++ was not found. ")
     (folder / "_C.so").write_bytes(b"no library")
     assert "does not load with torch" in (load_error(package) or "")
 
