@@ -41,7 +41,7 @@ confirm() {
   sweep pmnist --grid gate_init="$WINNER",0.0 --grid seed=$SEEDS --set epochs=10
   for T in 750 1000; do both adding --set length=$T --set steps=20000 --set stop_below=0.01; done
   sweep adding --grid gate_init="$WINNER",0.0 --grid seed=$SEEDS --set length=1500 --set steps=20000 --set stop_below=0.01
-  sweep adding --grid gate_init="$WINNER" --grid seed=$SEEDS --set length=5000 --set steps=20000 --set stop_below=0.01
+  sweep adding --grid gate_init="$WINNER" --grid seed=$SEEDS --set length=5000 --set steps=5000 --set stop_below=0.01
 }
 
 TEXT=(--set hidden_size=256 --set cpu_minutes=2.0 --set steps=1000000 --set eval_every=100)

@@ -119,7 +119,8 @@ def confirm_rows(found: Found) -> list[list[str]]:
     for task, length in CONFIRM:
         cells = []
         for start in starts:
-            by_seed = found.get((task, length, start, ("steps", 20_000)), {})
+            end = 5_000 if length == 5000 else 20_000
+            by_seed = found.get((task, length, start, ("steps", end)), {})
             solved = {seed: r.updates for seed, r in sorted(by_seed.items()) if is_solved(task, r)}
             failed = [str(seed) for seed, r in sorted(by_seed.items()) if not is_solved(task, r)]
             text = f"{len(solved)} of {len(by_seed)}" + (f", updates {', '.join(map(str, solved.values()))}" if solved else "")
