@@ -46,9 +46,9 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     """
     import torch
 
-    from srnn.lab.records.folder import RunFolder, load_tensors
+    from srnn.lab.records.folder import RunFolder
     from srnn.lab.training.checkpoint import Checkpoint
-    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, make_model, read_run
+    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, is_of_run, make_model, read_run, read_weights
     from srnn.lab.training.progress import number
 
     run, place = read_run(path), RunFolder(path)
@@ -60,7 +60,14 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     source = place.model if finished else place.checkpoint
     if not source.exists() and place.record.exists():
         raise RecordError(f"{path} has no weights: the run diverged before its first checkpoint")
-    tensors = load_tensors(source)[0] if finished else Checkpoint.read(source).model
+    if place.notice:
+        say(Console(stderr=True), f"note: {place.notice}")
+    if finished:
+        tensors = read_weights(place, run)
+    else:
+        saved = Checkpoint.read(source)
+        is_of_run(saved.run, saved.belongs_to, run, place, source)
+        tensors = saved.model
     model = make_model(run)
     try:
         model.load_state_dict({name: tensors[name] for name in model.state_dict()})
