@@ -1,11 +1,13 @@
 """The commands as a user meets them: what they print, their exit codes, and errors of one line."""
 
+import errno
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -566,6 +568,59 @@ def test_text_from_files_cannot_change_the_terminal(run: Run, elsewhere: Path) -
     assert (code, err.count("\n"), "\x1b" in err) == (2, 1, False)
 
 
+@pytest.mark.parametrize(
+    "arguments", [["train", "copy", "--out", ""], ["train", "--resume", ""], ["eval", ""], ["report", "--out="]]
+)
+def test_an_empty_path_is_an_error(arguments: list[str], run: Run, elsewhere: Path) -> None:
+    code, _, err = run(*arguments)
+    before = next(word for word in reversed(arguments) if word).removesuffix("=")
+    assert (code, err) == (2, f"srnn: the value after {before} must not be empty\n")
+    assert list(elsewhere.iterdir()) == []
+
+
+NOTED = """
+from dataclasses import dataclass
+from srnn.lab.settings import setting
+from srnn.lab.tasks.copy import Copy
+
+@dataclass(frozen=True)
+class Noted(Copy):
+    name = "noted"
+    note: str = setting("", "A note.")
+"""
+
+
+@pytest.mark.parametrize("note", ["[/b]", "[red]x", "\x1b[2J\x07", "\udcff"])
+def test_text_from_records_is_shown_as_it_is(note: str, run: Run, elsewhere: Path) -> None:
+    (elsewhere / "noted.py").write_text(NOTED)
+    settings = ["--set", f"note={note}", *SHORT[2:]]
+    code, _, err = run("train", "noted.py", *settings, "--out", "runs/noted")
+    assert code == 0, err
+    for folder in ("runs", "runs/records"):
+        code, out, err = run("runs", folder)
+        assert (code, err) == (0, "")
+        assert f"note{repr(note)[1:-1]}" in "".join(out.split())
+
+
+def test_a_finished_run_is_shown_when_its_file_of_records_is_read_only(
+    run: Run, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(*SHORT, "--out", "run")
+    path = elsewhere / "runs" / "records" / "copy.jsonl"
+    before = path.read_bytes()
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    code, out, err = run(*SHORT, "--out", "run")
+    assert (code, err) == (0, "")
+    assert "already finished" in out
+    code, _, err = run(*SHORT, "--out", "run", "--results", "other")
+    assert (code, err) == (1, "srnn: other/copy.jsonl cannot be written: Read-only file system; give another --results\n")
+    assert path.read_bytes() == before
+
+
 def test_compact_drops_records_that_a_later_one_replaces(run: Run, elsewhere: Path) -> None:
     run(*SHORT, "--out", "run")
     path = elsewhere / "runs" / "records" / "copy.jsonl"
@@ -658,6 +713,7 @@ FAILURES = ("train pmnist", "train copy --hidden-size 100000000000")
         ("reproduce copy --profile gpu", "no profile is called 'gpu'. Choose one of cpu, full, quick"),
         ("runs nowhere", "there is no folder nowhere. Start a run with: srnn train copy"),
         ("eval nowhere", "nowhere is not a run folder: it has no run.json"),
+        ("train copy --out=", "the value after --out must not be empty"),
         ("data nothing", "no data set is called 'nothing'. Choose one of mnist, speech, timit, timit-sample"),
     ],
 )

@@ -307,6 +307,38 @@ def test_sums_and_announcements_reach_all_processes(team: TorchTeam) -> None:
         assert alone is ALONE
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"WORLD_SIZE": "x"}, r"\$WORLD_SIZE must be a whole number of at least 1; got 'x'; start the processes with torchrun"),
+        ({"WORLD_SIZE": "0"}, r"\$WORLD_SIZE must be a whole number of at least 1; got '0'"),
+        ({"WORLD_SIZE": "-2"}, r"\$WORLD_SIZE must be"),
+        ({"WORLD_SIZE": "2"}, r"\$RANK must be a whole number of at least 0; got nothing; start the processes with torchrun"),
+        ({"WORLD_SIZE": "2", "RANK": "x"}, r"\$RANK must be a whole number of at least 0; got 'x'"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost"}, r"\$MASTER_PORT must be .* got nothing"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "1"}, r"\$MASTER_ADDR be set"),
+        (
+            {"WORLD_SIZE": "2", "RANK": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"},
+            r"\$RANK must be below \$WORLD_SIZE",
+        ),
+    ],
+)
+def test_variables_that_are_not_of_torchrun_are_one_error(
+    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingError, match=said), distributed.joined("cpu"):
+        pass
+
+
+@pytest.mark.parametrize("size", ["", "1"])
+def test_a_world_of_one_needs_no_torchrun(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", size)
+    with distributed.joined("cpu") as team:
+        assert team is distributed.ALONE
+
+
 def test_a_batch_must_be_large_enough(tmp_path: Path) -> None:
     team = TorchTeam.__new__(TorchTeam)
     team.rank, team.size = 0, 3

@@ -57,7 +57,8 @@ def weights(folder: Path, name: str = "model") -> dict[str, Any]:
 
 def numbers(record: dict[str, Any]) -> dict[str, Any]:
     """A record without what tells of time, place and how often it was continued."""
-    apart = ("seconds", "cpu_seconds", "started", "finished", "resumed", "commits", "commit", "machine", "versions", "curve")
+    apart = {"seconds", "cpu_seconds", "started", "finished", "resumed", "commits", "commit", "machine", "versions", "curve"}
+    apart |= {"versions_used", "belongs_to"}
     curve = {name: column for name, column in record["curve"].items() if "seconds" not in name}
     return {name: value for name, value in record.items() if name not in apart} | {"curve": curve}
 
@@ -71,6 +72,13 @@ def assert_same(one: Path, other: Path) -> None:
     assert [(e["step"], e["losses"], e.get("evaluation")) for e in ours] == [
         (e["step"], e["losses"], e.get("evaluation")) for e in theirs
     ]
+
+
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
 
 
 def stop_after(updates: int, run: Run, folder: Path) -> None:
@@ -446,14 +454,37 @@ def test_eval_of_a_run_without_weights_says_why(tmp_path: Path) -> None:
         score(tmp_path / "diverged")
 
 
-@pytest.mark.parametrize("other", [{"hidden_size": 12}, {"norm": False, "dropout": 0.0}])
-def test_eval_names_weights_of_another_network(other: dict[str, Any], tmp_path: Path) -> None:
-    for name, settings in (("ours", {}), ("theirs", other)):
-        loop.train(copy_run(steps=1, **settings), tmp_path / name)
-    os.replace(tmp_path / "theirs" / "model.safetensors", tmp_path / "ours" / "model.safetensors")
-    with pytest.raises(RecordError, match=r"ours/model\.safetensors does not fit the run's network: ") as caught:
+@pytest.mark.parametrize("name", ["model", "checkpoint"])
+@pytest.mark.parametrize("other", [{"hidden_size": 12}, {"norm": False, "dropout": 0.0}, {"seed": 9}, {}])
+def test_eval_refuses_weights_of_another_run(other: dict[str, Any], name: str, tmp_path: Path) -> None:
+    for folder, settings in (("ours", {}), ("theirs", other)):
+        loop.train(copy_run(steps=1, **settings), tmp_path / folder)
+    os.replace(tmp_path / "theirs" / f"{name}.safetensors", tmp_path / "ours" / f"{name}.safetensors")
+    if name == "checkpoint":
+        (tmp_path / "ours" / "model.safetensors").unlink()
+    with pytest.raises(RecordError, match=rf"ours/{name}\.safetensors (is of|belongs to) a.* than run\.json") as caught:
         score(tmp_path / "ours")
     assert "\n" not in str(caught.value)
+
+
+def test_eval_refuses_weights_of_an_earlier_end(tmp_path: Path) -> None:
+    run = copy_run(schedule="constant", steps=2)
+    loop.train(run, tmp_path)
+    longer = replace(run, steps=50)
+    store.write(tmp_path / "run.json", store.read(tmp_path / "run.json") | {"run": longer.as_dict()})
+    with pytest.raises(RecordError, match=r"model\.safetensors is of an earlier end of the run; resume it"):
+        score(tmp_path)
+
+
+def test_eval_names_weights_that_do_not_fit(tmp_path: Path) -> None:
+    loop.train(copy_run(steps=1), tmp_path)
+    path = tmp_path / "model.safetensors"
+    tensors, state = load_tensors(path)
+    for changed in ({"embedding.weight": torch.zeros(1)}, {}):
+        save_tensors(path, (tensors if changed else {}) | changed, state)
+        with pytest.raises(RecordError, match=r"model\.safetensors does not fit the run's network: ") as caught:
+            score(tmp_path)
+        assert "\n" not in str(caught.value)
 
 
 # Errors.
@@ -633,12 +664,77 @@ def test_the_record_of_an_earlier_end_is_not_believed(tmp_path: Path) -> None:
     assert loop.train(longer, tmp_path).updates == 50
 
 
-def test_the_record_of_another_run_is_refused(tmp_path: Path) -> None:
-    for name, seed in (("a", 1), ("b", 2)):
-        loop.train(copy_run(seed=seed), tmp_path / name)
+@pytest.mark.parametrize(
+    ("seed", "said"), [(1, "is of a run with other settings than run"), (2, "belongs to another run than run")]
+)
+def test_the_record_of_another_run_is_refused(seed: int, said: str, tmp_path: Path) -> None:
+    run = copy_run(seed=2, schedule="constant", steps=2)
+    for name, settings in (("a", replace(run, seed=seed)), ("b", run)):
+        loop.train(settings, tmp_path / name)
     shutil.copy(tmp_path / "a" / "record.json", tmp_path / "b" / "record.json")
-    with pytest.raises(RecordError, match=r"record\.json is of a run with other settings than run\.json next to it"):
-        loop.train(copy_run(seed=2), tmp_path / "b")
+    for steps in (2, 4):  # also before the run gets another end, which deletes the record
+        with pytest.raises(RecordError, match=rf"record\.json {said}\.json next to it"):
+            loop.train(replace(run, steps=steps), tmp_path / "b")
+
+
+@pytest.mark.parametrize("plain", [{"kind": ["run"]}, {"run": nested(900)}, {"run": {}}, {"belongs_to": ["x"]}])
+def test_an_odd_record_in_a_run_folder_is_one_error(plain: dict[str, Any], tmp_path: Path) -> None:
+    loop.train(copy_run(steps=1), tmp_path)
+    store.write(tmp_path / "record.json", store.read(tmp_path / "record.json") | plain)
+    with pytest.raises(RecordError, match=r"record\.json") as caught:
+        loop.train(copy_run(steps=1), tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+class Notices(loop.Watcher):
+    """Collects notices."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def notice(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def test_a_run_keeps_its_name_and_all_files_have_it(tmp_path: Path) -> None:
+    run = copy_run(schedule="constant")
+    stop_after(3, run, tmp_path)
+    name = store.read(tmp_path / "run.json")["belongs_to"]
+    for steps in (30, 40):
+        record = loop.train(replace(run, steps=steps), tmp_path)
+        assert record.environment["belongs_to"] == store.read(tmp_path / "run.json")["belongs_to"] == name
+        for file in ("model", "checkpoint"):
+            assert load_tensors(tmp_path / f"{file}.safetensors")[1]["belongs_to"] == name
+    loop.train(run, tmp_path / "other")
+    assert store.read(tmp_path / "other" / "run.json")["belongs_to"] != name
+
+
+def test_a_folder_without_a_name_opens_with_a_notice(tmp_path: Path) -> None:
+    run, notices = copy_run(), Notices()
+    stop_after(3, run, tmp_path)
+    plain = store.read(tmp_path / "run.json")
+    del plain["belongs_to"]
+    store.write(tmp_path / "run.json", plain)
+    tensors, state = load_tensors(tmp_path / "checkpoint.safetensors")
+    del state["belongs_to"]
+    save_tensors(tmp_path / "checkpoint.safetensors", tensors, state)
+    for _ in range(2):  # resumed, then finished
+        assert loop.train(run, tmp_path, watchers=[notices]).updates == 30
+    assert notices.texts == [f"{tmp_path} was started by an older version of srnn: its files do not name their run"] * 2
+    assert score(tmp_path)[0]["split"] == "fresh"
+
+
+def test_another_version_of_torch_is_recorded_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notices = Notices()
+    stop_after(3, copy_run(), tmp_path)
+    stop_after(6, copy_run(), tmp_path)  # the same versions are listed once
+    before = store.environment()["versions"]
+    monkeypatch.setattr(torch, "__version__", "9.9")
+    record = loop.train(copy_run(), tmp_path, watchers=[notices])
+    assert record.versions_used == [before, before | {"torch": "9.9"}]
+    assert notices.texts == [
+        f"{tmp_path} was trained with torch {before['torch']}, now 9.9: its results may differ from those of one version"
+    ]
 
 
 def test_a_finished_run_on_a_read_only_disk_gives_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -730,11 +826,17 @@ def test_a_damaged_checkpoint_is_named_and_left_as_it_is(damage: str, tmp_path: 
     ("change", "said"),
     [
         (lambda tensors, state: state["position"].update(mood="good"), "'mood'"),
-        (lambda tensors, state: state.pop("on"), "'on'"),
+        (lambda tensors, state: state.pop("on"), "state.on has a value of type NoneType"),
+        (lambda tensors, state: state["position"].update(step="x"), "position.step has a value of type str"),
+        (lambda tensors, state: state["position"].update(step=-1), "position.step is not a whole number"),
+        (lambda tensors, state: state["position"].update(recent=[nested(500)]), "position.recent.0 has a value of type list"),
+        (lambda tensors, state: state["position"].update(best=7), "position.best has a value of type int"),
+        (lambda tensors, state: state["position"].update(commits=3), "position.commits has a value of type int"),
+        (lambda tensors, state: state.update(on=nested(900)), "state.on has a value of type list"),
+        (lambda tensors, state: state.update(position=nested(900)), "state.position has a value of type list"),
         (lambda tensors, state: tensors.pop("model.embedding.weight"), "embedding.weight"),
         (lambda tensors, state: tensors.update({"optimizer.0.first.step": torch.zeros(())}), "'first'"),
     ],
-    ids=["position", "ground", "weights", "optimizer"],
 )
 def test_a_checkpoint_of_another_version_is_named_and_left_as_it_is(
     change: Callable[[Any, Any], Any], said: str, tmp_path: Path

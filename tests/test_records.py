@@ -1,6 +1,7 @@
 """Records as typed objects, and the files and locks they are stored with."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -23,7 +24,8 @@ RESULTS = Path(__file__).parents[1] / "results"
 PLAIN: dict[str, Any] = {
     "kind": "run",
     "id": "copy-srnn-0",
-    "run": {"seed": 7, "task": {"name": "copy"}},
+    "run": {"seed": 7, "task": {"name": "copy"}, "network": {"name": "srnn"}, "recipe": "paper", "steps": 6}
+    | {"optimizer": "adam", "lr": 0.1, "batch_size": 2},
     "parameters": 10,
     "status": "finished",
     "ended_by": "steps",
@@ -43,6 +45,13 @@ SCORED = {
     "result": {"split": "test", "metric": "accuracy", "value": 91.0, "loss": 0.2, "at": 4},
     "selection": {"split": "val", "loss": 0.3, "score": 90.0, "step": 4},
     "curve": PLAIN["curve"] | {"evaluation_loss": [3, None, 2, 1], "evaluation_score": [50, None, 90, 80]},
+}
+MEASURED: dict[str, Any] = {
+    "kind": "measurement",
+    "id": "copy-srnn-0",
+    "measurement": {"kind": "drive", "settings": {}, "run": None},
+    "found": {"mean": [0.1], "deviation": [0.9]},
+    "seconds": 1.5,
 }
 
 
@@ -107,7 +116,16 @@ def test_a_newer_record_states_the_split_of_its_task() -> None:
         (Record, PLAIN | {"updates": "six"}, "is damaged: updates has a value of type str"),
         (Record, PLAIN | {"run": [1]}, "is damaged: run has a value of type list"),
         (Record, PLAIN | {"result": 3.0}, "is damaged: result has a value of type float"),
-        (Record, PLAIN | {"result": {"value": 3.0}}, "is damaged: result: .* missing 4 required"),
+        (Record, PLAIN | {"result": {"value": 3.0}}, "is damaged: result.split has a value of type NoneType"),
+        (Record, PLAIN | {"result": SCORED["result"] | {"mood": "good"}}, "is damaged: result: .* argument 'mood'"),
+        (Record, PLAIN | {"updates": -1}, "is damaged: updates is not a whole number from 0 to 2"),
+        (Record, PLAIN | {"seconds": True}, "is damaged: seconds has a value of type bool"),
+        (Record, PLAIN | {"seconds": 10**400}, "is damaged: seconds is not a finite number"),
+        (Record, PLAIN | {"guesser": math.nan}, "is damaged: guesser is not a finite number"),
+        (Record, PLAIN | {"run": PLAIN["run"] | {"seed": None}}, "is damaged: run.seed has a value of type NoneType"),
+        (Record, PLAIN | {"curve": PLAIN["curve"] | {"loss": [1.0]}}, "is damaged: the columns of its curve differ in length"),
+        (Record, PLAIN | {"commit": "0123"}, "is damaged: commit has a value of type str"),
+        (Measured, MEASURED | {"found": {"mean": [1.0]}}, "is damaged: found.deviation has a value of type NoneType"),
         (Measured, {"id": "copy-srnn-0"}, "is not whole: it lacks measurement, found, seconds"),
     ],
 )
@@ -117,13 +135,13 @@ def test_a_damaged_record_is_one_error_that_names_what_is_wrong(kind: Any, plain
 
 
 def test_a_folder_is_read_by_kind_and_faults_are_named(tmp_path: Path) -> None:
-    measured = {"kind": "measurement", "id": "m", "measurement": {}, "found": {"x": 1}, "seconds": 1.5}
+    measured = MEASURED | {"id": "m"}
     for plain in (PLAIN, measured, {"kind": "failure", "id": "failed-a", "error": "no memory"}, {"kind": "swap", "id": "s"}):
         store.collect(tmp_path / "a.jsonl", plain)
     store.collect(tmp_path / "b.jsonl", {"kind": "run", "id": "half"})
     found = records.read(tmp_path)
     assert [each.id for each in found.of(Record)] == ["copy-srnn-0"]
-    assert [each.found for each in found.of(Measured)] == [{"x": 1}]
+    assert [each.found for each in found.of(Measured)] == [MEASURED["found"]]
     assert [each.error for each in found.of(Failure)] == ["no memory"]
     assert found.done.keys() == {"copy-srnn-0", "m"}  # a failure does not count as recorded
     (fault,) = found.faults

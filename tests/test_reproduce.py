@@ -457,7 +457,8 @@ def test_records_that_cannot_be_read_are_named_and_stay(tmp_path: Path, console:
     path = tmp_path / "copy.jsonl"
     damaged = b'{"kind": "run", "id": "half'
     newer = b'{"kind": "run", "id": "b", "format": 2}'
-    good = store.signed({"kind": "measurement", "id": "a", "measurement": {}, "found": {}, "seconds": 1})
+    about: dict[str, Any] = {"kind": "other", "settings": {}, "run": None}
+    good = store.signed({"kind": "measurement", "id": "a", "measurement": about, "found": {}, "seconds": 1})
     altered = json.dumps(good | {"kind": "run"}).encode()
     lines = [json.dumps(good).encode(), damaged, newer, altered]
     odd = [b'{"kind": "run", "id": 0}', b'{"kind": "run", "id": []}', b"[" * 200_000, b'{"a": ' * 100_000]

@@ -59,7 +59,8 @@ def said(made: Scheduler) -> list[str]:
 def done(key: str) -> Event:
     numbers: dict[str, Any] = {"parameters": 1, "updates": 4, "examples": 8, "chance": 1.0, "seconds": 1.0, "cpu_seconds": 1.0}
     how: dict[str, Any] = {"status": "finished", "ended_by": "steps", "epochs": None, "result": None, "training": None}
-    return Event(key, "done", Record(id=key, run=RUNS[key].as_dict(), curve={"step": []}, **numbers, **how).to_json())
+    curve: dict[str, list[Any]] = {name: [] for name in ("step", "loss", "seconds", "cpu_seconds")}
+    return Event(key, "done", Record(id=key, run=RUNS[key].as_dict(), curve=curve, **numbers, **how).to_json())
 
 
 def test_every_run_is_started_and_recorded_and_the_engine_is_closed(tmp_path: Path) -> None:

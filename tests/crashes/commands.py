@@ -26,9 +26,9 @@ NEW = ["train", "copy", *TINY, "--steps", "4", "--eval-every", "2", "--dropout",
 NEW += ["--out", "a", "--results", "records", "--quiet"]
 FIRST = ["train", "copy", *TINY, "--steps", "40", "--eval-every", "20", "--out", "a", "--results", "records", "--quiet"]
 LONGER = ["train", "--resume", "a", "--steps", "60", "--results", "records", "--quiet"]
-# A record has these besides its results: times, where it ran, and how often it was resumed. Metrics are digests of times.
+# A record has these besides its results: times, where it ran, how often it was resumed, its name. Metrics are digests of times.
 VARYING = {"seconds", "cpu_seconds", "started", "finished", "machine", "commit", "commits", "versions", "resumed", "sha256"}
-VARYING |= {"metrics", "metrics_bytes"}
+VARYING |= {"metrics", "metrics_bytes", "belongs_to", "versions_used"}
 FOREIGN = {
     "other/run.json": "a",
     "records/notes.txt": "b",

@@ -14,7 +14,7 @@ except ModuleNotFoundError as missing:
     raise SystemExit(f"srnn: the command line needs {missing.name}. Install it with: pip install 'srnn[lab]'") from None
 
 import srnn
-from srnn.errors import Interrupted, SRNNError
+from srnn.errors import Interrupted, SettingError, SRNNError
 from srnn.lab.cli import bench, data, demo, doctor, eval, info, report, reproduce, runs, sweep, train
 from srnn.lab.cli.options import Command, Group
 from srnn.lab.terminal import printable
@@ -54,7 +54,7 @@ def main() -> None:
         if error.strerror is None:
             raise
         where = f"{error.filename}: " if error.filename is not None else ""
-        print(f"srnn: {where}{error.strerror}", file=sys.stderr)
+        print(f"srnn: {printable(f'{where}{error.strerror}')}", file=sys.stderr)
         sys.exit(1)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
@@ -64,7 +64,15 @@ def main() -> None:
 
 
 def _arguments(given: list[str]) -> list[str]:
-    """Returns the command line with `--ray local` for `--ray` without an address, because typer has no optional values."""
+    """Returns the command line with `--ray local` for `--ray` without an address, because typer has no optional values.
+
+    Raises:
+        SettingError: An argument is empty. An empty path would mean the present folder.
+    """
+    for before, word in zip(["the command", *given], given, strict=False):
+        name, equals, value = word.partition("=")
+        if not word or (name.startswith("--") and equals and not value):
+            raise SettingError(f"the value after {before if not word else name} must not be empty")
     found = []
     for word, following in zip(given, [*given, "-"][1:], strict=True):
         found += [word, "local"] if word == "--ray" and following.startswith("-") else [word]

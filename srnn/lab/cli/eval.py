@@ -51,12 +51,14 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     from srnn.lab.training.progress import number
     from srnn.lab.training.weights import load, weights_file
 
-    run, finished = read_run(path), RunFolder(path).model.exists()
-    task = run.task
+    run, place = read_run(path), RunFolder(path)
+    task, finished = run.task, place.model.exists()
     if split is not None and split not in task.splits:
         none = SettingError(f"{task.name} has no splits. Leave out --split")
         raise one_of("split", split, task.splits) if task.splits else none
     torch.set_num_threads(run.threads)
+    if place.notice:
+        say(Console(stderr=True), f"note: {place.notice}")
     source, model = weights_file(path), load(path)
     split = split or (task.reports if finished or task.selects is None else task.selects)
     if split is None:  # data that never repeat: a hundred batches of a seed that training does not use

@@ -74,7 +74,7 @@ def _compact(folder: Path, console: Console) -> None:
 def _examine(path: Path) -> dict[str, Any]:
     """Returns the state of a run, read from its files only, so that no code of a user's task or network is executed."""
     from srnn.lab.records import store
-    from srnn.lab.records.folder import RunFolder
+    from srnn.lab.records.folder import BELONGS_TO, RunFolder
     from srnn.lab.records.record import load
     from srnn.lab.report import runs as results
     from srnn.lab.training.checkpoint import Checkpoint
@@ -83,15 +83,17 @@ def _examine(path: Path) -> dict[str, Any]:
     place = RunFolder(path)
     row: dict[str, Any] = {**dict.fromkeys(HEADINGS, ""), "folder": path.name}
     try:
-        run = store.read(place.run)["run"]
-        row |= {"settings": ", ".join(results.brief(run)), "seed": run["seed"]}
+        settings = store.read(place.run)
+        row |= {"settings": ", ".join(results.brief(settings["run"])), "seed": settings["run"]["seed"]}
         if not place.record.exists():
             step = Checkpoint.read(place.checkpoint).position.step if place.checkpoint.exists() else 0
             return row | {"state": "unfinished", "updates": step}
         record = load(place.record)
+        if record.environment.get(BELONGS_TO) != settings.get(BELONGS_TO):
+            raise RecordError(f"{place.record} belongs to another run than run.json next to it")
         shown = {"score": "" if record.score is None else number(record.score), "chance": number(record.chance)}
         return row | {"state": record.status, "updates": record.updates, **shown}
     except RecordError as error:
         return row | {"state": f"unreadable: {error}"}
-    except (KeyError, TypeError, AttributeError) as error:
+    except Exception as error:  # one odd file must not hide the other runs
         return row | {"state": f"unreadable: {place.path} is damaged ({error!r})"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from srnn.errors import DivergedError, SettingError
+from srnn.errors import DivergedError, ReadOnlyError, SettingError
 from srnn.lab.cli.options import FILES, Command, Model, Recipe, Set, Trust, look_in, setting_options, settings_given, task_names
 from srnn.lab.settings import rules
 from srnn.lab.terminal import say
@@ -143,7 +143,6 @@ def train_run(
     Raises:
         DivergedError: The loss became infinite or not a number. The record is written nevertheless.
     """
-    from srnn.lab.records import store
     from srnn.lab.training import distributed, loop, progress
     from srnn.lab.training.distributed import TorchTeam
 
@@ -155,12 +154,23 @@ def train_run(
         shown = progress.watchers(console, quiet=quiet, tensorboard=path / "tensorboard" if tensorboard else None)
         shown = [progress.Heading(console), *shown]
         record = loop.train(run, path, checkpoint_every=checkpoint_every, watchers=shown, team=team, into=collected)
-        store.collect(collected, record.to_json())
+        _collect(collected, record)
         if record.diverged:
             raise DivergedError(f"{summary(record, path)}. Record: {collected}")
         for text in (summary(record, path), f"record: {collected}"):
             say(console, text)
         return record
+
+
+def _collect(path: Path, record: "Record") -> None:
+    """Adds a record to a file of records, unless the file is read-only and already has it."""
+    from srnn.lab.records import store
+
+    try:
+        store.collect(path, record.to_json())
+    except ReadOnlyError:
+        if not path.exists() or record.to_json() not in store.read_lines(path)[0]:
+            raise
 
 
 def summary(record: "Record", path: Path) -> str:

@@ -8,16 +8,17 @@
     diagnosis.txt             what was printed about a network that did not leave chance level
     lock                      locked by the process that works in the folder
 
-Lines are added to metrics.jsonl. The other files are replaced in one step. Symbolic links are never followed when a file is
-written. The folder itself may be one, so that runs can be on another disk.
+Each file names the run that it belongs to in the field `belongs_to`. The name is drawn when a run starts. The curve has none,
+but the checkpoint has its digest. Lines are added to metrics.jsonl. The other files are replaced in one step. Symbolic links
+are never followed when a file is written. The folder itself may be one, so that runs can be on another disk.
 """
 
 import contextlib
-import errno
 import hashlib
 import itertools
 import json
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ from torch import Tensor
 from srnn.errors import InUseError, ReadOnlyError, RecordError, StorageError
 from srnn.lab.records import store
 
+BELONGS_TO = "belongs_to"
 RUNS = Path("runs")  # where run folders are, unless --out is given
 Tensors = dict[str, Tensor]
 
@@ -94,7 +96,7 @@ class RunFolder:
         return False
 
     def _unusable(self, error: OSError) -> StorageError:
-        kind = ReadOnlyError if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageError
+        kind = ReadOnlyError if error.errno in store.READ_ONLY else StorageError
         return kind(f"{self.path} cannot be used as a run folder: {error.strerror or error}. Give another --out")
 
     def _acquire(self) -> FileLock:
@@ -142,6 +144,19 @@ class RunFolder:
     def metrics_digest(self, length: int) -> str:
         """Return a digest of the first `length` bytes."""
         return hashlib.sha256(store.read_bytes(self.metrics)[:length]).hexdigest()
+
+    def name(self) -> str | None:
+        """Return the name of the run in run.json; a new one if there is no run, None if an older version started the run."""
+        found = store.read(self.run).get(BELONGS_TO) if self.run.exists() else secrets.token_hex(8)
+        if not isinstance(found, str | None):
+            raise RecordError(f"{self.run} is damaged: {BELONGS_TO} has a value of type {type(found).__name__}")
+        return found
+
+    @property
+    def notice(self) -> str:
+        """A line about files that cannot be told from those of other runs, or an empty text."""
+        old = f"{self.path} was started by an older version of srnn: its files do not name their run"
+        return old if self.name() is None else ""
 
     def clear(self) -> None:
         """Delete everything but run.json, so that the run starts from scratch in a folder that is still its own."""

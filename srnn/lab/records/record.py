@@ -1,21 +1,22 @@
 """Records as typed objects: a finished run, a measurement, a run that failed; and the one reader of a folder of records."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
+from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from rich.console import Console
 
 from srnn.errors import RecordError
 from srnn.lab.records import store
+from srnn.lab.records.shape import ALIGNED, CURVE, ENVIRONMENT, FOUND, MEASUREMENT, RUN, TRAINED, misfit
 from srnn.lab.terminal import say
 
 SMOOTH = 5  # entries of a loss curve that are averaged, usually of 100 updates each; fewer at its start
 Kind = TypeVar("Kind", bound="Stored")
-Number = int | float
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Stored:
 
     kind: ClassVar[str]
     id: str
-    environment: Mapping = field(default_factory=dict)  # versions, machine, commit, backend, data
+    environment: Mapping[str, Any] = field(default_factory=dict)  # versions, machine, commit, backend, data
     absent: frozenset = frozenset()  # fields that an older record does not have: `to_json` leaves them out again
 
     @classmethod
@@ -73,9 +74,18 @@ class Stored:
         if missing := [key for key, (_, _, is_required) in known.items() if is_required and key not in plain]:
             raise RecordError(f"{name} is not whole: it lacks {', '.join(missing)}")
         stored = {key: field for key, field in known.items() if key in plain}
-        values = {field: _parse(hint, plain[key], f"{name} is damaged: {key}") for key, (field, hint, _) in stored.items()}
+        hints = {key: hint for key, (_, hint, _) in stored.items()} | ENVIRONMENT
+        for key, hint in hints.items():
+            if wrong := misfit(plain.get(key), hint, key):
+                raise RecordError(f"{name} is damaged: {wrong}")
+        values = {field: _build(hint, plain[key], f"{name} is damaged: {key}") for key, (field, hint, _) in stored.items()}
         rest = {key: value for key, value in plain.items() if key not in known and key != "kind"}
-        return cls(**values, environment=rest, absent=frozenset(known.keys() - plain.keys()))
+        record = cls(**values, environment=rest, absent=frozenset(known.keys() - plain.keys()))
+        record.check()
+        return record
+
+    def check(self) -> None:
+        """Raise a RecordError if stored values do not go together."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the stored form, as plain values."""
@@ -105,32 +115,34 @@ class Record(Stored):
     lines               scores of simple methods to compare with
     settings_tried      how many settings were tried for the recipe before this one was chosen
     reports             the split that the task reports; None where data never repeat
+    commits             those that the run was trained on, in order. versions_used and processes are such lists, too
     higher_is_better    whether a higher score is better, as an accuracy
     """
 
     kind = "run"
-    run: Mapping
+    run: Mapping[str, Any] = field(metadata={"hint": RUN})
     parameters: int
     status: str
     ended_by: str
     updates: int
     examples: int
-    epochs: Number | None
+    epochs: float | None
     result: Score | None
     training: Losses | None
-    chance: Number = field(metadata={"key": "guesser"})
-    curve: Mapping
-    seconds: Number
-    cpu_seconds: Number
+    chance: float = field(metadata={"key": "guesser"})
+    curve: Mapping[str, list] = field(metadata={"hint": CURVE})
+    seconds: float
+    cpu_seconds: float
     selection: Evaluation | None = None
-    ceiling: Number | None = None
-    lines: Mapping | None = None
+    ceiling: float | None = None
+    lines: dict[str, float] | None = None
     settings_tried: int | None = None
     reports: str | None = None
     higher_is_better: bool = False
     resumed: int = 0
-    commits: Sequence = ()
-    processes: Sequence = ()
+    commits: list[str] = field(default_factory=list)
+    versions_used: list[dict[str, str]] = field(default_factory=list)
+    processes: list[int] = field(default_factory=list)
     started: str = ""
     finished: str = ""
 
@@ -139,6 +151,10 @@ class Record(Stored):
             evaluated = "test" if "evaluation_score" in self.curve else None
             object.__setattr__(self, "reports", self.result.split if self.result else evaluated)
             object.__setattr__(self, "higher_is_better", self.result is not None and self.result.metric == "accuracy")
+
+    def check(self) -> None:
+        if len({len(self.curve[name]) for name in CURVE if self.curve.get(name) is not None}) > 1:
+            raise RecordError(f"the record {self.id} is damaged: the columns of its curve differ in length")
 
     @property
     def seed(self) -> int:
@@ -188,11 +204,19 @@ class Measured(Stored):
     """One measurement: its settings, what was found, and for trained weights what is known about their run."""
 
     kind = "measurement"
-    measurement: Mapping
-    found: Mapping
-    seconds: Number
-    trained: Mapping | None = None
+    measurement: Mapping[str, Any] = field(metadata={"hint": MEASUREMENT})
+    found: Mapping[str, Any] = field(metadata={"hint": dict})
+    seconds: float
+    trained: Mapping[str, Any] | None = field(default=None, metadata={"hint": (TRAINED, NoneType)})
     started: str = ""
+
+    def check(self) -> None:
+        kind = self.measurement["kind"]
+        wrong = misfit(self.found, FOUND.get(kind, dict), "found")
+        columns = [self.found.get(name) or [[]] for name in ALIGNED.get(kind, ())]
+        rows = [row for column in columns for row in (column if isinstance(column[0], list) else [column])]
+        if wrong or (rows and {len(row) for row in rows} != {len(rows[0]) or None}):
+            raise RecordError(f"the record {self.id} is damaged: {wrong or 'its columns are empty or differ in length'}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +225,7 @@ class Failure(Stored):
 
     kind = "failure"
     error: str = "unknown"
-    run: Mapping | None = None
+    run: dict | None = None
     tries: int = 0
 
 
@@ -224,8 +248,14 @@ class Records:
         return {each.id: each for each in self.found if isinstance(each, Record | Measured)}
 
 
-def read(folder: Path, console: Console | None = None) -> Records:
-    """Read the records in the files NAME.jsonl of a folder, and print what cannot be used. Kinds not in `KINDS` are skipped."""
+def read(folder: Path, console: Console | None = None, use: Callable[[Stored], object] = id) -> Records:
+    """Read the records in the files NAME.jsonl of a folder. Kinds not in `KINDS` are skipped.
+
+    Args:
+        folder: Where the files are.
+        console: Receives a line about each record that is left out.
+        use: Called with each record. A record on which it raises any error is left out.
+    """
     found, faults = [], []
     for path in sorted(folder.glob("*.jsonl")):
         lines, bad = store.read_lines(path)
@@ -234,9 +264,13 @@ def read(folder: Path, console: Console | None = None) -> Records:
             if (kind := KINDS.get(str(plain["kind"]))) is None:
                 continue
             try:
-                found.append(kind.from_json(plain))
+                record = kind.from_json(plain)
+                use(record)
+                found.append(record)
             except RecordError as error:
                 faults.append(f"{path}: {error}. It is left out")
+            except Exception as error:  # one odd record must not hide the others
+                faults.append(f"{path}: the record {plain['id']} cannot be used: {error!r}. It is left out")
     if console is not None:
         for fault in faults:
             say(console, fault)
@@ -246,7 +280,10 @@ def read(folder: Path, console: Console | None = None) -> Records:
 def load(path: Path) -> Record:
     """Read the record of a finished run from the record.json of its folder."""
     try:
-        return Record.from_json(store.read(path))
+        plain = store.read(path)
+        if plain.get("kind") != Record.kind:
+            raise RecordError(f"{path} is not the record of a run")
+        return Record.from_json(plain)
     except RecordError as error:
         raise error if str(path) in str(error) else RecordError(f"{path}: {error}") from None
 
@@ -256,10 +293,15 @@ def _known_fields(kind: Any) -> dict[str, tuple[str, Any, bool]]:
     """The fields of a kind by the keys they are stored under: name, type, and whether a record must have it."""
     hints = get_type_hints(kind)
     found = (each for each in fields(kind) if each.name not in ("environment", "absent"))
-    return {each.metadata.get("key", each.name): (each.name, hints[each.name], each.default is MISSING) for each in found}
+    return {each.metadata.get("key", each.name): _field(each, hints) for each in found}
 
 
-def _parse(hint: Any, value: Any, about: str) -> Any:
+def _field(each: Field, hints: Mapping[str, Any]) -> tuple[str, Any, bool]:
+    is_required = each.default is MISSING and each.default_factory is MISSING
+    return each.name, each.metadata.get("hint", hints[each.name]), is_required
+
+
+def _build(hint: Any, value: Any, about: str) -> Any:
     """Return a stored value, or the dataclass that the hint asks for."""
     for part in get_args(hint):
         if is_dataclass(part) and isinstance(value, Mapping):
@@ -267,6 +309,4 @@ def _parse(hint: Any, value: Any, about: str) -> Any:
                 return part(**value)  # type: ignore[operator]
             except TypeError as error:
                 raise RecordError(f"{about}: {error}") from None
-    if not isinstance(value, hint):
-        raise RecordError(f"{about} has a value of type {type(value).__name__}")
     return value

@@ -24,9 +24,10 @@ from filelock import FileLock
 
 import srnn
 from srnn import kernels
-from srnn.errors import MissingError, RecordError, StorageError
+from srnn.errors import MissingError, ReadOnlyError, RecordError, StorageError
 
 UNKNOWN = "unknown"
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 FORMAT = 1  # of a record; another is not read
 
 
@@ -184,7 +185,7 @@ def make_room(path: Path) -> Path:
     """Return the path of the lock of a file of records.
 
     Raises:
-        StorageError: A file of records cannot be written there.
+        StorageError: A file of records cannot be written there. A ReadOnlyError if the folder is read-only.
     """
     lock = path.with_name(f".{path.name}.lock")
     try:
@@ -194,7 +195,8 @@ def make_room(path: Path) -> Path:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}. Give another --results") from error
+        kind = ReadOnlyError if error.errno in READ_ONLY else StorageError
+        raise kind(f"{path} cannot be written: {error.strerror}. Give another --results") from error
     return lock
 
 

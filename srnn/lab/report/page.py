@@ -76,7 +76,7 @@ def make(
         if judged:
             _write_table(verdict_table(judged), out)
         page = out / "index.html"
-        store.replace(page, _page(judged, sections, evidence, found, lead).encode())
+        store.replace(page, _page(judged, sections, evidence, found, lead).encode(errors="backslashreplace"))
     except OSError as error:
         if isinstance(error, StorageError):
             raise
@@ -126,7 +126,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
 
 def _write_table(table: Table, out: Path) -> None:
     for suffix, text in (("csv", table.as_csv()), ("md", table.as_markdown()), ("tex", table.as_latex())):
-        (out / "tables" / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+        (out / "tables" / f"{table.name}.{suffix}").write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _runs(exhibit: Exhibit, evidence: Evidence) -> list[tuple[str, ...]]:
@@ -230,9 +230,9 @@ def about(found: Records) -> str:
 
 
 def _machines(found: Records) -> list[str]:
-    known = [each.environment for each in found.found if "machine" in each.environment]
-    about = [(each["machine"], each["versions"]) for each in known]
-    kinds = Counter(f"{on['cpu']}, {on['cores']} cores, torch {of['torch']}, srnn {of['srnn']}" for on, of in about)
+    known = [(each.environment.get("machine"), each.environment.get("versions")) for each in found.found]
+    about = [(on, of) for on, of in known if on and of]
+    kinds = Counter(f"{on['cpu']}, {on.get('cores')} cores, torch {of['torch']}, srnn {of.get('srnn')}" for on, of in about)
     return [f"{count} records: {kind}." for kind, count in kinds.most_common()]
 
 

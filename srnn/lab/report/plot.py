@@ -181,12 +181,13 @@ def _draw(panel: Panel, axes: Axes) -> None:
 def _limit(panel: Panel, axes: Axes) -> None:
     """Applies the limits of a panel, but keeps the lowest value of every line in view: tables show it."""
     is_log = "y" in panel.log
+    bottom, top = (None if is_log and bound is not None and bound <= 0 else bound for bound in (panel.bottom, panel.top))
     shown = [[value for value in line.y if value > 0 or not is_log] for line in panel.lines]
     lowest, margin = [min(values) for values in shown if values], 2.0 if is_log else 1.0
-    if panel.bottom is not None:
-        axes.set_ylim(bottom=min([panel.bottom, *(value / margin for value in lowest)]))
-    if panel.top is not None:
-        axes.set_ylim(top=min(max([panel.top, *(value * margin for value in lowest)]), axes.get_ylim()[1]))
+    if bottom is not None:
+        axes.set_ylim(bottom=min([bottom, *(value / margin for value in lowest)]))
+    if top is not None:
+        axes.set_ylim(top=min(max([top, *(value * margin for value in lowest)]), axes.get_ylim()[1]))
 
 
 def _logarithmic(axis: Axis) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from srnn.errors import MissingError
 from srnn.lab.networks import NETWORKS
 from srnn.lab.records import record as records
-from srnn.lab.records.record import Record
+from srnn.lab.records.record import Record, Stored
 from srnn.lab.tasks import TASKS
 from srnn.lab.terminal import print_table
 from srnn.lab.training.progress import number, plain
@@ -32,7 +32,12 @@ ABOUT = (
 
 def read(folder: Path) -> list[Record]:
     """Return the records of all runs in a folder. Lines that cannot be used are reported on standard error."""
-    if not (runs := records.read(folder, Console(stderr=True)).of(Record)):
+
+    def use(record: Stored) -> None:
+        if isinstance(record, Record):
+            rows([record])
+
+    if not (runs := records.read(folder, Console(stderr=True), use).of(Record)):
         raise MissingError(f"there are no records in {folder}. Write some with: srnn train TASK --results {folder}")
     return runs
 

@@ -23,11 +23,12 @@ from srnn.lab.networks import NETWORKS
 from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.lab.records import record as records
 from srnn.lab.records import store
-from srnn.lab.records.folder import RUNS, RunFolder, load_tensors
+from srnn.lab.records.folder import RUNS, RunFolder
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling.ray import engine
 from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.terminal import print_table, say
+from srnn.lab.training.loop import read_weights
 from srnn.lab.training.run import Run
 
 RESULTS = Path("results")
@@ -188,7 +189,7 @@ def _weights(measurement: Measurement, runs: Path) -> tuple[Any, dict[str, Any] 
     if not place.model.exists():
         raise RecordError(f"its run left no weights in {place.path}: it diverged or failed")
     record = records.load(place.record).to_json()
-    return load_tensors(place.model)[0], {name: record[name] for name in ("updates", "ended_by", "training", "result")}
+    return read_weights(place, measurement.run), {name: record[name] for name in ("updates", "ended_by", "training", "result")}
 
 
 def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str, float]:

@@ -5,7 +5,7 @@ A checkpoint is one file of tensors and plain values (see records/folder.py):
     model.NAME                      parameters and buffers
     best.NAME                       the same of the best evaluation so far
     optimizer.K.NUMBER.NAME         the state of optimizer K for a parameter
-    format, run, position, on, metrics      plain values: the fields of `Checkpoint`
+    format, run, position, on, metrics, belongs_to      plain values: the fields of `Checkpoint`
 
 A new field of `Position` needs a default, so that older checkpoints can be read. A change that older versions would misread
 needs another FORMAT.
@@ -16,13 +16,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from srnn.errors import RecordError, SRNNError
-from srnn.lab.records.folder import Tensors, load_tensors, parse_tensors, save_tensors
+from srnn.lab.records.folder import BELONGS_TO, Tensors, load_tensors, parse_tensors, save_tensors
+from srnn.lab.records.record import Evaluation
+from srnn.lab.records.shape import misfit
 
 FORMAT = 1  # the first checkpoints do not say it
 
@@ -48,6 +50,7 @@ class Position:
     cpu_seconds: float = 0.0
     resumed: int = 0
     commits: list[str] = field(default_factory=list)  # of the sources that trained it, in order
+    versions: list[dict[str, str]] = field(default_factory=list)  # of Python, torch, numpy and srnn, in order
     processes: list[int] = field(default_factory=list)  # how many at once, in order: sums round differently with another number
     started: str = field(default_factory=now)
 
@@ -59,12 +62,14 @@ class Checkpoint:
     run         the settings, as `Run.as_dict` gives them
     on          backend and digest of the data: the numbers depend on them, so they must stay the same
     metrics     digest of the curve so far
+    belongs_to  name of the run that wrote it, as in run.json; None before runs had names
     """
 
     run: Mapping[str, Any]
     position: Position
     on: Mapping[str, Any]
     metrics: str
+    belongs_to: str | None
     model: Tensors
     best: Tensors
     optimizers: Sequence[Mapping[int, Tensors]]
@@ -76,7 +81,7 @@ class Checkpoint:
         for k, states in enumerate(self.optimizers):
             tensors |= {f"optimizer.{k}.{n}.{name}": value for n, state in states.items() for name, value in state.items()}
         plain = {"run": self.run, "position": asdict(self.position), "on": self.on, "metrics": self.metrics}
-        save_tensors(path, tensors, {"format": FORMAT, **plain})
+        save_tensors(path, tensors, {"format": FORMAT, BELONGS_TO: self.belongs_to, **plain})
 
     @classmethod
     def read(cls, path: Path) -> "Checkpoint":
@@ -99,7 +104,13 @@ class Checkpoint:
                 f"{path} has format {number}, and this version of srnn reads format {FORMAT}. "
                 "Resume the run with the version that wrote it, or start a new one with another --out"
             )
+        position = plain.get("position")
+        hints = get_type_hints(Position) | {"best": Evaluation | None}
+        present = {name: hint for name, hint in hints.items() if isinstance(position, dict) and name in position}
+        shape = {"run": dict, "position": present, "on": dict, "metrics": str, BELONGS_TO: str | None}
         with _fitting(path):
+            if wrong := misfit(plain, shape, "its state"):
+                raise ValueError(wrong)
             states: dict[int, dict[int, Tensors]] = {}
             for key, tensor in _under("optimizer", tensors).items():
                 k, n, name = key.split(".", 2)
@@ -109,6 +120,7 @@ class Checkpoint:
                 position=Position(**plain["position"]),
                 on=plain["on"],
                 metrics=plain["metrics"],
+                belongs_to=plain.get(BELONGS_TO),
                 model=_under("model", tensors),
                 best=_under("best", tensors),
                 optimizers=[states.get(k, {}) for k in range(max(states, default=-1) + 1)],

@@ -99,8 +99,12 @@ ALONE = Team()
 
 @contextmanager
 def joined(device: str) -> Iterator[Team]:
-    """Join the processes that torchrun started. Without torchrun, yield a team of one."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    """Join the processes that torchrun started. Without torchrun, yield a team of one.
+
+    Raises:
+        SettingError: The variables of the environment are not those of torchrun.
+    """
+    if _number_of_processes() == 1:
         yield ALONE
         return
     on = torch.device(device)
@@ -117,6 +121,23 @@ def joined(device: str) -> Iterator[Team]:
         yield TorchTeam(on)
     finally:
         distributed.destroy_process_group()
+
+
+def _number_of_processes() -> int:
+    """Return WORLD_SIZE, 1 if it is not set, after a look at the other variables of torchrun."""
+    advice = "Start the processes with torchrun, or unset WORLD_SIZE"
+    found = {}
+    for name, least, default in (("WORLD_SIZE", 1, "1"), ("RANK", 0, ""), ("MASTER_PORT", 0, ""), ("LOCAL_WORLD_SIZE", 1, "1")):
+        text = os.environ.get(name) or default
+        if not (text.isdecimal() and int(text) >= least):
+            got = f"{text!r}" if text else "nothing"
+            raise SettingError(f"${name} must be a whole number of at least {least}, got {got}. {advice}")
+        found[name] = int(text)
+        if found["WORLD_SIZE"] == 1:
+            return 1
+    if found["RANK"] >= found["WORLD_SIZE"] or not os.environ.get("MASTER_ADDR"):
+        raise SettingError(f"$RANK must be below $WORLD_SIZE, and $MASTER_ADDR be set. {advice}")
+    return found["WORLD_SIZE"]
 
 
 def check(batch_size: int, team: Team) -> None:

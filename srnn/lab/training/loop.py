@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from srnn.errors import DivergedError, Interrupted, MissingError, ReadOnlyError, RecordError, SettingError, TeamError
 from srnn.lab.records import record as records
 from srnn.lab.records import store
-from srnn.lab.records.folder import RunFolder, Tensors, save_tensors
+from srnn.lab.records.folder import BELONGS_TO, RunFolder, Tensors, load_tensors, save_tensors
 from srnn.lab.records.record import Evaluation, Losses, Record, Score
 from srnn.lab.tasks.task import Batch, Task, mix
 from srnn.lab.training import checkpoint, distributed, optimizers, schedule
@@ -48,6 +48,9 @@ class Watcher:
 
     def entry(self, training: "Training", entry: dict[str, Any]) -> None:
         """The curve has a new entry."""
+
+    def notice(self, text: str) -> None:
+        """The user should know something about the run folder or the installed packages."""
 
     def end(self) -> None:
         """The run ended, in any way."""
@@ -87,8 +90,6 @@ def train(
     place = RunFolder(folder)
     announced = False
     try:
-        if into is not None:
-            store.make_room(into)
         with ExitStack() as stack:
             try:
                 stack.enter_context(place.held())
@@ -97,12 +98,18 @@ def train(
                 is_read_only = error
             stack.enter_context(torch_unchanged())
             same = _is_same_run(place, run)
-            if same and (record := _finished(place, run)) is not None:
+            if notice := place.notice:
+                for watcher in watchers:
+                    watcher.notice(notice)
+            record = _finished(place, run)
+            if same and record is not None:
                 for watcher in watchers:
                     watcher.already_finished(run, folder, record)
                 return record
             if is_read_only is not None:
                 raise is_read_only
+            if into is not None:
+                store.make_room(into)
             content = store.read_bytes(place.checkpoint) if place.checkpoint.exists() else None
             # Whatever is wrong shows before anything is written.
             training = Training(run, place, checkpoint_every, watchers, team, content)
@@ -172,23 +179,44 @@ def _finished(place: RunFolder, run: Run) -> Record | None:
     if not place.record.exists():
         return None
     record = records.load(place.record)
-    return record if is_of_run(record.run, run, place.record) else None
+    return record if is_of_run(record.run, record.environment.get(BELONGS_TO), run, place, place.record) else None
 
 
-def is_of_run(plain: object, run: Run, path: Path) -> bool:
-    """Return whether the settings in a file are those of this run: False if they differ in its end.
+def is_of_run(plain: object, name: object, run: Run, place: RunFolder, path: Path) -> bool:
+    """Return whether a file in the folder of this run was written for it: False if the run had another end then.
+
+    Args:
+        plain: The settings in the file.
+        name: The name of a run in the file.
+        run: The run.
+        place: Its folder.
+        path: The file.
 
     Raises:
-        RecordError: They are those of another run. The error names `path`.
+        RecordError: The file belongs to another run.
     """
     try:
         theirs, ours = from_dict(plain if isinstance(plain, dict) else {}).as_dict(), run.as_dict()
     except (RecordError, SettingError) as error:
         raise RecordError(f"{path}: {error}") from None
-    differing = {name for name in ours if theirs[name] != ours[name]}
+    differing = {key for key in ours if theirs[key] != ours[key]}
     if differing - set(LIMITS):
         raise RecordError(f"{path} is of a run with other settings than run.json next to it")
+    if name != place.name():
+        raise RecordError(f"{path} belongs to another run than run.json next to it")
     return not differing
+
+
+def read_weights(place: RunFolder, run: Run) -> Tensors:
+    """Return the weights that a finished run reports.
+
+    Raises:
+        RecordError: The file is missing or damaged, or belongs to another run.
+    """
+    tensors, state = load_tensors(place.model)
+    if not is_of_run(state.get("run"), state.get(BELONGS_TO), run, place, place.model):
+        raise RecordError(f"{place.model} is of an earlier end of the run. Resume it: srnn train --resume {place.path}")
+    return tensors
 
 
 def read_run(path: Path) -> Run:
@@ -196,8 +224,9 @@ def read_run(path: Path) -> Run:
     place = RunFolder(path)
     if not place.run.exists():
         raise MissingError(f"{path} is not a run folder: it has no run.json. `srnn runs` lists run folders")
+    plain = store.read(place.run)
     try:
-        return from_dict(store.read(place.run).get("run", {}))
+        return from_dict(plain.get("run", {}))
     except (RecordError, SettingError) as error:
         raise RecordError(f"{place.run}: {error}") from None
 
@@ -242,6 +271,8 @@ class Training:
         self.buffers_before = Tensors()  # before a forward pass whose update is not made yet
         self.last_evaluation: dict[str, Any] | None = None
         self.environment = store.environment() | {"data": self.task.data_digest}
+        if team.is_first and (name := place.name()) is not None:
+            self.environment[BELONGS_TO] = name
         if content is not None:
             self._restore(Checkpoint.parse(content, place.checkpoint))
         if self.last_step is not None and self.position.step > self.last_step:
@@ -250,10 +281,23 @@ class Training:
             place.cut_metrics(self.position.metrics_bytes)
         if (commit := self.environment["commit"]["id"]) not in self.position.commits[-1:]:
             self.position.commits.append(commit)
+        if self.environment["versions"] not in self.position.versions[-1:]:
+            self._report_versions()
+            self.position.versions.append(self.environment["versions"])
         if team.size not in self.position.processes[-1:]:
             self.position.processes.append(team.size)
         self._clock, self._cpu_clock, self._saved = time.monotonic(), time.process_time(), time.monotonic()
         self.used = list(self._clocks())  # by the first process: all must end at the same update
+
+    def _report_versions(self) -> None:
+        """Report which packages have another version than when the run was last trained."""
+        before = self.position.versions[-1] if self.position.versions else {}
+        now = self.environment["versions"]
+        changed = [f"{name} {before[name]}, now {now[name]}" for name in now if before.get(name, now[name]) != now[name]]
+        if changed:
+            text = f"{self.place.path} was trained with {', '.join(changed)}: its results may differ from those of one version"
+            for watcher in self.watchers:
+                watcher.notice(text)
 
     def to_the_end(self, asked: Callable[[], str | None]) -> Record:
         """Make updates until a limit is reached, a signal asks to stop, or a number is no longer finite."""
@@ -416,6 +460,7 @@ class Training:
             position=self.position,
             on=self._ground(),
             metrics=self.place.metrics_digest(self.position.metrics_bytes),
+            belongs_to=self.environment.get(BELONGS_TO),
             # A forward pass that is repeated must not count twice, as it would in the running means of a batch norm.
             model={name: self.buffers_before.get(name, tensor) for name, tensor in self.model.state_dict().items()},
             best=self.best_weights,
@@ -429,7 +474,8 @@ class Training:
     def _restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint."""
         path = self.place.checkpoint
-        is_of_run(saved.run, self.run, path)
+        if self.team.is_first:
+            is_of_run(saved.run, saved.belongs_to, self.run, self.place, path)
         for name, value in self._ground().items():
             if saved.on.get(name) != value:
                 raise RecordError(f"{self.place.path} was started with {name} {saved.on.get(name)}, and here it is {value}")
@@ -472,6 +518,7 @@ class Training:
             # A score that is not finite may have ended the run: the weights are kept all the same.
             if first:
                 state = {"run": self.run.as_dict(), "result": result and vars(result)}
+                state[BELONGS_TO] = self.environment.get(BELONGS_TO)
                 save_tensors(self.place.model, dict(self.model.state_dict()), state)
         record = Record(
             id=self.run.id,
@@ -496,6 +543,7 @@ class Training:
             cpu_seconds=round(position.cpu_seconds, 3),
             resumed=position.resumed,
             commits=position.commits,
+            versions_used=position.versions,
             processes=position.processes,
             started=position.started,
             finished=checkpoint.now(),

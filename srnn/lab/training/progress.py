@@ -60,6 +60,9 @@ class Heading(Printer):
         say(self.console, describe(training.run.as_dict()))
         say(self.console, f"run folder: {training.place.path}{processes}" + (f", resumes at update {step}" if step else ""))
 
+    def notice(self, text: str) -> None:
+        say(self.console, f"note: {text}")
+
     def already_finished(self, run: Run, folder: Path, record: Record) -> None:
         say(self.console, describe(record.run))
         say(self.console, f"already finished: {folder}. {extension(run, folder, record)}")

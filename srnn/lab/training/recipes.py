@@ -120,7 +120,7 @@ def from_dict(plain: Mapping[str, Any], *, is_ours: bool = False) -> Run:
             _rebuild(dict(settings.pop(key)), find) for key, find in (("task", task_kind), ("network", network_kind))
         )
         return Run(task=task, network=network, **settings)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, SRNNError):
             raise
         raise RecordError(f"these are not the settings of a run: {error!r}") from None

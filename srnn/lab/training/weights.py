@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from srnn.errors import RecordError
-from srnn.lab.records.folder import RunFolder, load_tensors
+from srnn.lab.records.folder import RunFolder
 from srnn.lab.training.checkpoint import Checkpoint
-from srnn.lab.training.loop import make_model, read_run
+from srnn.lab.training.loop import is_of_run, make_model, read_run, read_weights
 from srnn.lab.training.model import Model
 
 
@@ -29,11 +29,17 @@ def load(folder: Path | str) -> Model:
 
     Raises:
         MissingError: If it is not a run folder.
-        RecordError: If there are no weights, or they do not fit the network.
+        RecordError: If there are no weights, they belong to another run, or they do not fit the network.
     """
-    folder = Path(folder)
-    model, source = make_model(read_run(folder)), weights_file(folder)
-    tensors = load_tensors(source)[0] if source == RunFolder(folder).model else Checkpoint.read(source).model
+    place = RunFolder(Path(folder))
+    run, source = read_run(place.path), weights_file(place.path)
+    model = make_model(run)
+    if source == place.model:
+        tensors = read_weights(place, run)
+    else:
+        saved = Checkpoint.read(source)
+        is_of_run(saved.run, saved.belongs_to, run, place, source)
+        tensors = saved.model
     try:
         model.load_state_dict({name: tensors[name] for name in model.state_dict()})
     except (KeyError, RuntimeError) as error:

@@ -45,7 +45,7 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         for task in TIMED:
             ours, theirs = found[task], exhibit.published.get((PRINTED.get(name, MORE), task))
             times, quartiles = ours.get("times_srnn", {}).get(name), ours.get("quartiles", {}).get(name)
-            spread = f" ({quartiles[0]:.2f} to {quartiles[1]:.2f})" if quartiles else ""
+            spread = f" ({quartiles[0]:.2f} to {quartiles[1]:.2f})" if len(quartiles or ()) == 2 else ""
             none = "" if name == ALPHABET and task in ("adding", "speech") else NOT_RUN  # these have no symbols
             row.append(none if times is None else f"{times:.2f}{spread}")
             row.append("" if theirs is None else f"{theirs / exhibit.published[Line(), task]:.2f}")
