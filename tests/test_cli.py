@@ -617,7 +617,7 @@ def test_a_finished_run_is_shown_when_its_file_of_records_is_read_only(
     assert (code, err) == (0, "")
     assert "already finished" in out
     code, _, err = run(*SHORT, "--out", "run", "--results", "other")
-    assert (code, err) == (1, "srnn: other/copy.jsonl cannot be written: Read-only file system; give another --results\n")
+    assert (code, err) == (1, "srnn: other/copy.jsonl cannot be written: Read-only file system. Give another --results\n")
     assert path.read_bytes() == before
 
 

@@ -310,11 +310,11 @@ def test_sums_and_announcements_reach_all_processes(team: TorchTeam) -> None:
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"WORLD_SIZE": "x"}, r"\$WORLD_SIZE must be a whole number of at least 1; got 'x'; start the processes with torchrun"),
-        ({"WORLD_SIZE": "0"}, r"\$WORLD_SIZE must be a whole number of at least 1; got '0'"),
+        ({"WORLD_SIZE": "x"}, r"\$WORLD_SIZE must be a whole number of at least 1, got 'x'. Start the processes with torchrun"),
+        ({"WORLD_SIZE": "0"}, r"\$WORLD_SIZE must be a whole number of at least 1, got '0'"),
         ({"WORLD_SIZE": "-2"}, r"\$WORLD_SIZE must be"),
-        ({"WORLD_SIZE": "2"}, r"\$RANK must be a whole number of at least 0; got nothing; start the processes with torchrun"),
-        ({"WORLD_SIZE": "2", "RANK": "x"}, r"\$RANK must be a whole number of at least 0; got 'x'"),
+        ({"WORLD_SIZE": "2"}, r"\$RANK must be a whole number of at least 0, got nothing. Start the processes with torchrun"),
+        ({"WORLD_SIZE": "2", "RANK": "x"}, r"\$RANK must be a whole number of at least 0, got 'x'"),
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost"}, r"\$MASTER_PORT must be .* got nothing"),
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "1"}, r"\$MASTER_ADDR be set"),
         (

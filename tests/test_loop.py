@@ -472,7 +472,7 @@ def test_eval_refuses_weights_of_an_earlier_end(tmp_path: Path) -> None:
     loop.train(run, tmp_path)
     longer = replace(run, steps=50)
     store.write(tmp_path / "run.json", store.read(tmp_path / "run.json") | {"run": longer.as_dict()})
-    with pytest.raises(RecordError, match=r"model\.safetensors is of an earlier end of the run; resume it"):
+    with pytest.raises(RecordError, match=r"model\.safetensors is of an earlier end of the run. Resume it"):
         score(tmp_path)
 
 

@@ -80,11 +80,11 @@ def test_odd_records_do_not_stop_the_list_of_runs(odd_folder: Path, capsys: pyte
     shown = lab.list_runs(odd_folder, Console(width=200))
     said = capsys.readouterr()
     assert len(shown) > 100
-    assert "it is left out" in said.err
+    assert "It is left out" in said.err
     assert "\x1b" not in said.out + said.err
 
 
 def test_odd_records_do_not_stop_the_report(odd_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plot, "save", lambda *_: None)  # the same panels are drawn for the page
     made = page.make(odd_folder, tmp_path / "page", Console(quiet=True))
-    assert "it is left out" in made.read_text(encoding="utf-8")
+    assert "It is left out" in made.read_text(encoding="utf-8")
