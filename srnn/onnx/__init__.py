@@ -194,7 +194,8 @@ def gated_scan_final(
 
 def cell(x: Any, h: Any, maps: Any, permutation: Any, gate: bool, bias: bool, activation: str) -> Any:
     """Translates `srnn::cell`."""
-    op, each = _op(), list(zip(maps[::2], maps[1::2], strict=True)) if bias else [(weight, None) for weight in maps]
+    op = _op()
+    each: list[Any] = list(zip(maps[::2], maps[1::2], strict=True)) if bias else [(weight, None) for weight in maps]
     last = len(each) - 1 - gate
     z = x
     for linear in each[:last]:

@@ -48,7 +48,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
 
     from srnn.lab.records.folder import RunFolder, load_tensors
     from srnn.lab.training.checkpoint import Checkpoint
-    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, make_model, read_run
+    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, load_model, read_run
     from srnn.lab.training.progress import number
 
     run, place = read_run(path), RunFolder(path)
@@ -61,11 +61,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     if not source.exists() and place.record.exists():
         raise RecordError(f"{path} has no weights: the run diverged before its first checkpoint")
     tensors = load_tensors(source)[0] if finished else Checkpoint.read(source).model
-    model = make_model(run)
-    try:
-        model.load_state_dict({name: tensors[name] for name in model.state_dict()})
-    except (KeyError, RuntimeError) as error:
-        raise RecordError(f"{source} does not fit the run's network: {' '.join(str(error).split())}") from None
+    model = load_model(run, tensors, source)
     split = split or (task.reports if finished or task.selects is None else task.selects)
     if split is None:  # data that never repeat: a hundred batches of a seed that training does not use
         batches = (task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
