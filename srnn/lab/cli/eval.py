@@ -48,7 +48,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
 
     from srnn.lab.records.folder import RunFolder, load_tensors
     from srnn.lab.training.checkpoint import Checkpoint
-    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, load_model, read_run
+    from srnn.lab.training.loop import evaluate, evaluation_batches, load_model, read_run
     from srnn.lab.training.progress import number
 
     run, place = read_run(path), RunFolder(path)
@@ -63,11 +63,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     tensors = load_tensors(source)[0] if finished else Checkpoint.read(source).model
     model = load_model(run, tensors, source)
     split = split or (task.reports if finished or task.selects is None else task.selects)
-    if split is None:  # data that never repeat: a hundred batches of a seed that training does not use
-        batches = (task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
-        found = {"split": "fresh", **evaluate(model, task, batches)}
-    else:
-        found = {"split": split, **evaluate(model, task, task.batches(split, EVALUATION_SEQUENCES))}
+    found = {"split": split or "fresh", **evaluate(model, task, evaluation_batches(run, split))}
     text = f"{found['split']} {task.metric} {number(found['score'])}, loss {number(found['loss'])}"
     say(console, f"{text} (chance level {number(task.chance)}); weights: {source}")
     return found

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from srnn.errors import SettingError
 from srnn.lab.cli.options import Data, Trust, look_in
 from srnn.lab.terminal import say
 
@@ -17,6 +18,9 @@ def export(
         Path | None, typer.Option(help="File to write.", show_default="the name of the run folder, in the current folder")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="c: store weights as 8-bit integers, and report what that costs.")
+    ] = False,
     trust: Trust = None,
     data: Data = None,
 ) -> None:
@@ -33,6 +37,10 @@ def export(
     look_in(data)
     recipes.trust(trust or [])
     options: dict[str, Any] = {}
+    if int8:
+        if format != "c":
+            raise SettingError(f"--int8 is an option of --format c; got --format {format}")
+        options["int8"] = True
     file, lines = exports.export(run, format, out, overwrite=overwrite, **options)
     console = Console()
     for line in (f"wrote {file}, {file.stat().st_size:,} bytes", *lines):

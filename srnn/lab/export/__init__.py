@@ -1,18 +1,19 @@
 """A trained model as one file for other programs: `srnn export`. Each format has a file here.
 
-    onnx           onnxruntime and others; free batch and time axes, state in and out
-    pt2            torch.export, or compiled by AOTInductor; loading needs `import srnn`
-    c              a header in C99 without dependencies, one step at a time
-    safetensors    weights and settings, which `tensors.load` makes a model of again
+onnx           onnxruntime and others; free batch and time axes, state in and out
+pt2            torch.export, or compiled by AOTInductor; loading needs `import srnn`
+c              a header in C99 without dependencies, one step at a time
+safetensors    weights and settings, which `tensors.load` makes a model of again
 """
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from srnn.errors import RecordError, SettingError, one_of
-from srnn.lab.export import onnx, tensors
+from srnn.lab.export import c, onnx, tensors
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, load_tensors
 from srnn.lab.training.loop import load_model, read_run
@@ -20,11 +21,13 @@ from srnn.lab.training.model import Model
 from srnn.lab.training.run import Run
 
 Writer = Callable[..., list[str]]  # of a model, its run and a path, and what to report about the file
-WRITERS: dict[str, Writer] = {"onnx": onnx.write, "safetensors": tensors.write}
+WRITERS: dict[str, Writer] = {"onnx": onnx.write, "c": c.write, "safetensors": tensors.write}
 SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "c": ".h", "safetensors": ".safetensors"}
 
 
-def export(path: Path, format: str, out: Path | None = None, *, overwrite: bool = False, **options: Any) -> tuple[Path, list[str]]:
+def export(
+    path: Path, format: str, out: Path | None = None, *, overwrite: bool = False, **options: Any
+) -> tuple[Path, list[str]]:
     """Writes the model of a finished run to a file.
 
     Args:
@@ -50,6 +53,8 @@ def export(path: Path, format: str, out: Path | None = None, *, overwrite: bool 
         raise SettingError(f"{out} exists; give another --out, or --overwrite to replace it")
     if out.is_dir():
         raise SettingError(f"{out} is a folder; give a file")
+    if format == "c":
+        options["name"] = re.sub(r"^(?![A-Za-z])", "m_", re.sub(r"\W", "_", out.stem, flags=re.ASCII))
     with store.replacing(out) as new:
         return out, WRITERS[format](model, run, new, **options)
 

@@ -1,8 +1,8 @@
 """The model of a run as one function of plain tensors: (input, state) -> (output, state).
 
-    input     real numbers [N, T, C] or symbols [N, T], int64
-    state     [layers, N, H]; zeros start a sequence, and the state that comes out continues it
-    output    [N, T, O], or [N, O] after the last step for tasks with one answer per sequence
+input     real numbers [N, T, C] or symbols [N, T], int64
+state     [layers, N, H]; zeros start a sequence, and the state that comes out continues it
+output    [N, T, O], or [N, O] after the last step for tasks with one answer per sequence
 """
 
 from typing import Any

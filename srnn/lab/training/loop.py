@@ -536,6 +536,13 @@ def load_model(run: Run, weights: Tensors, source: Path) -> models.Model:
     return model
 
 
+def evaluation_batches(run: Run, split: str | None) -> Iterable[Batch]:
+    """Return a split in batches. None is for data that never repeat: a hundred batches of a seed that training does not use."""
+    if split is None:
+        return (run.task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
+    return run.task.batches(split, EVALUATION_SEQUENCES)
+
+
 @torch.no_grad()
 def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch], team: Team = ALONE) -> dict[str, Any]:
     """Return loss and score, as means over all answers. The processes of a team share the batches."""
