@@ -11,12 +11,12 @@ The pieces of C below are templates with placeholders such as $name. `_Writer` f
 import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-import srnn
+from srnn import __version__
 from srnn.errors import ExportError, SettingError
 from srnn.layer import SRNN, InputNetwork
 from srnn.stack import SRNNStack
@@ -314,7 +314,7 @@ class _Writer:
             buffers="\n".join(f"    float {name}[{size}];" for name, size in self.buffers.items()),
             steps="\n".join(f"    {step}" for step in self.steps),
             title=title,
-            version=srnn.__version__,
+            version=__version__,
             flash=f"{self.flash:,}",
             kind="int8 with float32 factors" if self.int8 else "float32",
             ram=f"{layers * (4 * units + 4):,}",
@@ -423,7 +423,7 @@ class _Writer:
     def gru(self, rnn: nn.GRU, x: str) -> tuple[str, int]:
         """Adds the layers of an nn.GRU."""
         for layer, weights in enumerate(rnn.all_weights):
-            w_x, w_h, c_x, c_h = weights if rnn.bias else (*weights, None, None)
+            w_x, w_h, c_x, c_h = cast("list[Any]", weights if rnn.bias else [*weights, None, None])
             self.linear(w_x, c_x, x, "a")
             self.linear(w_h, c_h, f"s->h[{layer}]", "b")
             x = self.buffer(f"h{layer % 2}", rnn.hidden_size)

@@ -200,7 +200,8 @@ def cell(x: Any, h: Any, maps: Any, permutation: Any, gate: bool, bias: bool, ac
     z = x
     for linear in each[:last]:
         z = op.Relu(_linear(z, *linear))
-    b = _drive(z, *each[last], x, *(each[-1] if gate else (None, None)))
+    (weight, offset), (gate_weight, gate_bias) = each[last], each[-1] if gate else (None, None)
+    b = _drive(z, weight, offset, x, gate_weight, gate_bias)
     P_h = op.Gather(h, _index(permutation, h.shape[-1]), axis=-1)
     bounds = ACTIVATIONS[activation].bounds
     return op.Tanh(P_h + b) if bounds is None else op.Clip(P_h + b, *(op.CastLike(bound, b) for bound in bounds))
