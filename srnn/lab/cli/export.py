@@ -21,6 +21,9 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="c: store weights as 8-bit integers, and report what that costs.")
     ] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="pt2: compile with AOTInductor, for machines like this one, in about a minute.")
+    ] = False,
     trust: Trust = None,
     data: Data = None,
 ) -> None:
@@ -37,10 +40,10 @@ def export(
     look_in(data)
     recipes.trust(trust or [])
     options: dict[str, Any] = {}
-    if int8:
-        if format != "c":
-            raise SettingError(f"--int8 is an option of --format c; got --format {format}")
-        options["int8"] = True
+    for name, given, owner in (("int8", int8, "c"), ("compiled", compiled, "pt2")):
+        if given and format != owner:
+            raise SettingError(f"--{name} is an option of --format {owner}; got --format {format}")
+        options |= {name: True} if given else {}
     file, lines = exports.export(run, format, out, overwrite=overwrite, **options)
     console = Console()
     for line in (f"wrote {file}, {file.stat().st_size:,} bytes", *lines):

@@ -1,7 +1,7 @@
 """A trained model as one file for other programs: `srnn export`. Each format has a file here.
 
 onnx           onnxruntime and others; free batch and time axes, state in and out
-pt2            torch.export, or compiled by AOTInductor; loading needs `import srnn`
+pt2            torch.export, or compiled by AOTInductor; loading needs `import srnn.kernels`
 c              a header in C99 without dependencies, one step at a time
 safetensors    weights and settings, which `tensors.load` makes a model of again
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from srnn.errors import RecordError, SettingError, one_of
-from srnn.lab.export import c, onnx, tensors
+from srnn.lab.export import c, onnx, pt2, tensors
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, load_tensors
 from srnn.lab.training.loop import load_model, read_run
@@ -21,7 +21,7 @@ from srnn.lab.training.model import Model
 from srnn.lab.training.run import Run
 
 Writer = Callable[..., list[str]]  # of a model, its run and a path, and what to report about the file
-WRITERS: dict[str, Writer] = {"onnx": onnx.write, "c": c.write, "safetensors": tensors.write}
+WRITERS: dict[str, Writer] = {"onnx": onnx.write, "pt2": pt2.write, "c": c.write, "safetensors": tensors.write}
 SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "c": ".h", "safetensors": ".safetensors"}
 
 
