@@ -24,7 +24,9 @@ onnxruntime = pytest.importorskip("onnxruntime")
 C, H, V = 3, 5, 6
 STEPS = (1, 7, 1000)
 # Warnings of torch's exporter, about its own code and about names of axes.
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:# The axis name")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore:.*torch.jit:DeprecationWarning", "ignore:# The axis name"
+)
 
 Run = Callable[..., list[Tensor]]
 

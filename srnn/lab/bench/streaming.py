@@ -4,7 +4,6 @@ SRNN and nn.GRU with 8 inputs and 128 units, f_r with one hidden layer of 32: in
 FLAGS), in onnxruntime, and in PyTorch. A side whose compiler or package is missing is not run.
 """
 
-import importlib.util
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ from srnn.errors import SettingError
 from srnn.lab.bench.clock import Call, Clock
 from srnn.lab.bench.result import Table
 from srnn.lab.export import c as exports
-from srnn.lab.export.onnx import session
+from srnn.lab.export.onnx import is_available, session
 from srnn.lab.export.program import largest_difference
 
 C, H, MLP = 8, 128, (32,)
@@ -113,7 +112,7 @@ def _calls(layers: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, Call]
 
 
 def _onnx_calls(rnn: SRNN, gru: nn.GRU, x: Tensor, h: Tensor, folder: Path) -> Iterator[tuple[str, Call]]:
-    if any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxscript", "onnxruntime")):
+    if not is_available():
         return
     from srnn.lab.bench.step import onnx_gru
 

@@ -12,16 +12,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from srnn.errors import RecordError, SettingError, one_of
+from torch import nn
+
+from srnn.errors import ExportError, RecordError, SettingError, one_of
 from srnn.lab.export import c, onnx, pt2, tensors
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, load_tensors
 from srnn.lab.training.loop import load_model, read_run
 from srnn.lab.training.model import Model
 from srnn.lab.training.run import Run
+from srnn.layer import SRNN
+from srnn.stack import SRNNStack
 
 Writer = Callable[..., list[str]]  # of a model, its run and a path, and what to report about the file
 WRITERS: dict[str, Writer] = {"onnx": onnx.write, "pt2": pt2.write, "c": c.write, "safetensors": tensors.write}
+TAKES = {"onnx": (SRNN, SRNNStack), "pt2": (SRNN, SRNNStack), "c": (SRNN, SRNNStack, nn.GRU)}  # layers, all if not listed
 SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "c": ".h", "safetensors": ".safetensors"}
 
 
@@ -48,6 +53,9 @@ def export(
     if format not in WRITERS:
         raise one_of("format", format, WRITERS)
     run, model = finished_model(path)
+    if format in TAKES and not isinstance(model.rnn, TAKES[format]):
+        known = "srnn, srnnstack and gru" if format == "c" else "srnn and srnnstack"
+        raise ExportError(f"--format {format} takes the networks {known}; this run has {run.network.name}; use safetensors")
     out = Path(f"{path.resolve().name}{SUFFIXES[format]}") if out is None else out
     if os.path.lexists(out) and not overwrite:
         raise SettingError(f"{out} exists; give another --out, or --overwrite to replace it")

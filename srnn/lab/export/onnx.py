@@ -25,9 +25,14 @@ def write(model: Model, run: Run, file: Path) -> list[str]:
     about = {"srnn": srnn.__version__, "run": json.dumps(run.as_dict())}
     onnx.write(program, inputs, OUTPUTS, file, about)
     lines = [f"ONNX opset {onnx.OPSET}, inputs input and state, outputs output and new_state, batch and time axes free"]
-    if importlib.util.find_spec("onnxruntime") is None:
+    if not is_available():
         return [*lines, "not compared with PyTorch: onnxruntime is not installed"]
     return [*lines, f"largest difference from PyTorch in onnxruntime: {check(model, file):.1e}"]
+
+
+def is_available() -> bool:
+    """Whether ONNX files can be written and run: onnx, onnxscript and onnxruntime are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("onnx", "onnxscript", "onnxruntime"))
 
 
 @torch.no_grad()

@@ -10,12 +10,14 @@ from srnn.lab.training.model import Model
 from srnn.lab.training.recipes import from_dict
 from srnn.lab.training.run import Run
 
-FORMAT = 1
+KIND, FORMAT = "exported model", 1
 
 
 def write(model: Model, run: Run, file: Path) -> list[str]:
     """Writes weights and settings."""
-    save_tensors(file, dict(model.state_dict()), {"format": FORMAT, "srnn": srnn.__version__, "run": run.as_dict()})
+    save_tensors(
+        file, dict(model.state_dict()), {"kind": KIND, "format": FORMAT, "srnn": srnn.__version__, "run": run.as_dict()}
+    )
     return [f"{model.count_parameters():,} parameters; srnn.lab.export.tensors.load makes the model again"]
 
 
@@ -26,7 +28,7 @@ def load(file: Path) -> tuple[Run, Model]:
         RecordError: The file is missing or damaged, or is not of this kind.
     """
     weights, state = load_tensors(file)
-    if state.get("format") != FORMAT or not isinstance(state.get("run"), dict):
+    if (state.get("kind"), state.get("format")) != (KIND, FORMAT) or not isinstance(state.get("run"), dict):
         raise RecordError(f"{file} is not an exported model of format {FORMAT}; `srnn export --format safetensors` writes one")
     run = from_dict(state["run"])
     return run, load_model(run, weights, file)
