@@ -12,7 +12,7 @@ from srnn.lab.cli import info
 README = Path(__file__).parents[1] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
 ROOT = README.parent
-PAGES = (README, ROOT / "docs" / "layer.md", ROOT / "docs" / "migrate.md")
+PAGES = (README, *(ROOT / "docs" / name for name in ("layer.md", "migrate.md", "export.md")))
 
 
 def blocks(path: Path) -> list[tuple[int, str]]:
@@ -26,6 +26,7 @@ BLOCKS = blocks(README)
 EVERY = [pytest.param(path, *block, id=f"{path.name} line {block[0]}") for path in PAGES for block in blocks(path)]
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:.*torch.jit:DeprecationWarning")  # torch's exporter on itself
 @pytest.mark.parametrize(("path", "line", "code"), EVERY)
 def test_block_runs_by_itself(path: Path, line: int, code: str) -> None:
     names: dict[str, Any] = {}

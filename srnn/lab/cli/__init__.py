@@ -93,6 +93,7 @@ def srnn_(
     srnn info              # all networks and their sizes
     srnn train copy        # train one network on one task
     srnn runs              # what was run, and how well it did
+    srnn export RUN --format onnx         # the model for other programs
     srnn sweep copy --grid lr=1e-3,3e-4   # which settings are best?
     srnn reproduce --list  # tables and figures of the paper
     srnn report            # one page with all results
