@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["SRNN", "SRNNCell", "SRNNStack", "diagnose", "shuffle_scan"]
 __version__ = "0.1.0"
 _HOMES = {"SRNN": "layer", "SRNNCell": "layer", "SRNNStack": "stack", "diagnose": "diagnosis", "shuffle_scan": "kernels"}
-_MODULES = ("checks", "diagnosis", "errors", "kernels", "layer", "stack", "tracing")
+_MODULES = ("c", "checks", "decompositions", "diagnosis", "errors", "kernels", "layer", "onnx", "stack", "tracing")
 
 
 def __getattr__(name: str) -> Any:

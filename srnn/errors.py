@@ -59,6 +59,14 @@ class TracingError(SRNNError, RuntimeError):
     """A layer cannot be traced or compiled in this way."""
 
 
+class MissingPackageError(SRNNError, ImportError):
+    """A package that an optional part needs is not installed."""
+
+
+class ExportError(SRNNError, ValueError):
+    """A model cannot be written in a format, or an exported file is damaged."""
+
+
 class DataError(SRNNError, OSError):
     """A data set is missing, altered or unreadable."""
 

@@ -145,8 +145,10 @@ class InputNetwork(nn.Module):
             return kernels.scan(self(x), h0, final=final, **how)
         W, c = _weights(self.linear, x.dtype)
         W_s, b_s = _weights(self.gate, x.dtype)
-        # Flat, since a ReLU in place on a view of a product would be copied, forward and back.
-        z = self.mlp(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+        # Flat, since a ReLU in place on a view of a product would be copied, forward and back. An empty mlp gives x itself: the
+        # strides of the two views would bind an exported graph to lengths of at least 1, which torch cannot express.
+        is_empty = len(self.mlp) == 0 and _is_plain(self.mlp, HiddenLayers)
+        z = x if is_empty else self.mlp(x.flatten(0, 1)).unflatten(0, x.shape[:2])
         return kernels.gated_scan(z, W, c, x, W_s, b_s, h0, final=final, **how)
 
 

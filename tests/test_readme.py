@@ -14,7 +14,7 @@ TEXT = README.read_text(encoding="utf-8")
 ROOT = README.parent
 WRITTEN = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]  # and docs/, but for what is generated
 WRITTEN += [path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "verdicts.md"]
-PAGES = (README, ROOT / "docs" / "layer.md", ROOT / "docs" / "migrate.md")
+PAGES = (README, *(ROOT / "docs" / name for name in ("layer.md", "migrate.md", "export.md")))
 
 
 def blocks(path: Path) -> list[tuple[int, str]]:
@@ -28,6 +28,7 @@ BLOCKS = blocks(README)
 EVERY = [pytest.param(path, *block, id=f"{path.name} line {block[0]}") for path in PAGES for block in blocks(path)]
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:.*torch.jit:DeprecationWarning")  # torch's exporter on itself
 @pytest.mark.parametrize(("path", "line", "code"), EVERY)
 def test_block_runs_by_itself(path: Path, line: int, code: str) -> None:
     names: dict[str, Any] = {}

@@ -531,9 +531,10 @@ def test_the_stack_compiles_to_one_graph() -> None:
         assert_same(compiled(*arguments), everything(*arguments), [x, alphabet, hx, *rnn.parameters()])
 
 
+@pytest.mark.parametrize("mlp", [(4,), ()], ids=["mlp", "affine"])
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
-def test_the_stack_exports_with_any_batch_and_time(bidirectional: bool) -> None:
-    rnn, layers = stack(bidirectional=bidirectional), 4 if bidirectional else 2
+def test_the_stack_exports_with_any_batch_and_time(bidirectional: bool, mlp: tuple[int, ...]) -> None:
+    rnn, layers = stack(bidirectional=bidirectional, mlp=mlp), 4 if bidirectional else 2
     rows, steps = torch.export.Dim("rows"), torch.export.Dim("steps")
     shapes = {"input": {0: rows, 1: steps}, "hx": {1: rows}, "lengths": {0: rows}}
     options = {"hx": numbers(layers, N, H), "lengths": torch.tensor(LENGTHS)}

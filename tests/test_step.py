@@ -11,8 +11,9 @@ from rich.console import Console
 from torch import nn
 
 from srnn.errors import RecordError, SettingError
-from srnn.lab.bench import step
+from srnn.lab.bench import step, streaming
 from srnn.lab.bench.result import Table, as_markdown
+from srnn.lab.export import c as exports
 
 
 @pytest.fixture
@@ -63,6 +64,21 @@ def test_onnxruntime_gru_equals_nn_gru() -> None:
     torch.testing.assert_close(torch.from_numpy(found)[:, 0], gru(x, h)[0])
 
 
+def test_exported_models_are_measured_next_to_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "CALLS", 1)
+    monkeypatch.setattr(streaming, "_onnx_calls", lambda *given: iter(()))  # seconds of torch's exporter
+    found = streaming.measure(1)
+    assert all(value > 0 for value in found["nanoseconds"].values())
+    sides = {"torch srnn", "torch gru"}
+    if exports.compiler() is not None:
+        sides |= {"C srnn", "C gru", "C8 srnn", "C8 gru"}
+    assert set(found["nanoseconds"]) == sides
+    table = next(streaming.parts({"flags": "-O3", "nanoseconds": {"C srnn": 400.4, "C gru": 2402.4, "torch srnn": 9000.0}}))
+    assert isinstance(table, Table)
+    assert table.rows[0] == ["C, float32", "400", "2,402", "6.0", "5"]
+    assert table.rows[3] == ["PyTorch (SRNN.step, nn.GRUCell)", "9,000", "not run", "not run", ""]
+
+
 def test_wrong_step_is_refused() -> None:
     with pytest.raises(SettingError, match="must equal SRNN on a sequence of one step"):
         step.check({"SRNN.step": lambda: torch.ones(2), "SRNN, T = 1": lambda: torch.zeros(2)})
@@ -71,6 +87,9 @@ def test_wrong_step_is_refused() -> None:
 def test_main_writes_a_record_and_a_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(step, "CASES", {"batch 2": (2, False)})
     monkeypatch.setattr(step, "CALLS", 1)
+    monkeypatch.setattr(
+        streaming, "measure", lambda rounds: {"flags": "-O3", "nanoseconds": {"C srnn": 400.0, "C gru": 2400.0}}
+    )
     page, shown = tmp_path / "page.md", io.StringIO()
     page.write_text("before\n<!-- step:begin -->\n<!-- step:end -->\nafter\n")
     threads = torch.get_num_threads()
@@ -79,6 +98,7 @@ def test_main_writes_a_record_and_a_block(monkeypatch: pytest.MonkeyPatch, tmp_p
     written = json.loads((tmp_path / "record.json").read_text())
     assert written["measured"][0]["ratios"]["SRNN.step"] > 0
     assert "| SRNN.step | nn.GRUCell |" in page.read_text()
+    assert "| C, float32 | 400 | 2,400 | 6.0 | 5 |" in page.read_text()
     assert "SRNN.step" in shown.getvalue()
 
 

@@ -3,7 +3,7 @@
 `SRNN.step` and `SRNNCell` are compared with `nn.GRUCell`, and `SRNN.forward` on a sequence of one step with `nn.GRU`.
 All layers have 128 inputs and 128 units and run on one thread. "With gradients" is a forward and a backward pass with
 gradients of all weights, of the input and of the state. If onnxruntime is installed, its GRU runs with the weights of the
-`nn.GRU`.
+`nn.GRU`. A second table has nanoseconds of exported models (streaming.py).
 """
 
 import importlib.util
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from srnn import SRNN, SRNNCell, SRNNStack
 from srnn.errors import SettingError
+from srnn.lab.bench import streaming
 from srnn.lab.bench.clock import Call, Clock, ratio
 from srnn.lab.bench.result import Table, conduct, origin
 
@@ -122,7 +123,7 @@ def measure(rounds: int) -> dict[str, Any]:
         ratios = {side: ratio(times, side, other) for side, (other, _) in COMPARED.items() if side in times}
         best = {name: 1e6 * min(seconds) / CALLS for name, seconds in times.items()}
         found.append({"case": title, "ratios": ratios, "best_microseconds": best})
-    return {"rounds": rounds, "measured": found}
+    return {"rounds": rounds, "measured": found, "streaming": streaming.measure(rounds)}
 
 
 def main(
@@ -142,4 +143,6 @@ def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
         rows.append([side, other, *cells, "" if wanted is None else f"{wanted:g}"])
     yield Table(["layer", "compared with", *(case["case"] for case in cases), "target, at most"], rows, names=2)
     yield MEANING
+    if "streaming" in record:  # older records have none
+        yield from streaming.parts(record["streaming"])
     yield origin(record, f"torch {record['versions']['torch']}")

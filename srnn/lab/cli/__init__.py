@@ -15,7 +15,7 @@ except ModuleNotFoundError as missing:
 
 import srnn
 from srnn.errors import Interrupted, SettingError, SRNNError
-from srnn.lab.cli import bench, data, demo, doctor, eval, info, report, reproduce, runs, sweep, train
+from srnn.lab.cli import bench, data, demo, doctor, eval, export, info, report, reproduce, runs, sweep, train
 from srnn.lab.cli.options import Command, Group
 from srnn.lab.terminal import printable
 
@@ -32,6 +32,7 @@ app.command(cls=Command)(demo.demo)
 app.command(cls=Command)(info.info)
 app.command(cls=train.TrainCommand)(train.train)
 app.command("eval", cls=Command)(eval.eval_)
+app.command(cls=Command)(export.export)
 app.command(cls=Command)(runs.runs)
 app.command(cls=Command)(sweep.sweep)
 app.command(cls=Command)(reproduce.reproduce)
@@ -100,6 +101,7 @@ def srnn_(
     srnn info              # all networks and their sizes
     srnn train copy        # train one network on one task
     srnn runs              # what was run, and how well it did
+    srnn export RUN --format onnx         # the model for other programs
     srnn sweep copy --grid lr=1e-3,3e-4   # which settings are best?
     srnn reproduce --list  # tables and figures of the paper
     srnn report            # one page with all results

@@ -47,7 +47,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
     import torch
 
     from srnn.lab.records.folder import RunFolder
-    from srnn.lab.training.loop import EVALUATION_SEQUENCES, evaluate, read_run
+    from srnn.lab.training.loop import evaluate, evaluation_batches, read_run
     from srnn.lab.training.progress import number
     from srnn.lab.training.weights import load, weights_file
 
@@ -61,11 +61,7 @@ def evaluate_run(path: Path, split: str | None, console: Console) -> dict[str, A
         say(Console(stderr=True), f"note: {place.notice}")
     source, model = weights_file(path), load(path)
     split = split or (task.reports if finished or task.selects is None else task.selects)
-    if split is None:  # data that never repeat: a hundred batches of a seed that training does not use
-        batches = (task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
-        found = {"split": "fresh", **evaluate(model, task, batches)}
-    else:
-        found = {"split": split, **evaluate(model, task, task.batches(split, EVALUATION_SEQUENCES))}
+    found = {"split": split or "fresh", **evaluate(model, task, evaluation_batches(run, split))}
     text = f"{found['split']} {task.metric} {number(found['score'])}, loss {number(found['loss'])}"
     say(console, f"{text} (chance level {number(task.chance)}), weights: {source}")
     return found

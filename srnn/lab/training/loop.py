@@ -570,6 +570,27 @@ def make_model(run: Run) -> models.Model:
     return models.make(run.task, run.network, run.seed, **how)
 
 
+def load_model(run: Run, weights: Tensors, source: Path) -> models.Model:
+    """Return the model of a run with these weights, which were read from `source`.
+
+    Raises:
+        RecordError: The weights are not those of such a model.
+    """
+    model = make_model(run)
+    try:
+        model.load_state_dict({name: weights[name] for name in model.state_dict()})
+    except (KeyError, RuntimeError) as error:
+        raise RecordError(f"{source} does not fit the run's network: {' '.join(str(error).split())}") from None
+    return model
+
+
+def evaluation_batches(run: Run, split: str | None) -> Iterable[Batch]:
+    """Return a split in batches. None is for data that never repeat: a hundred batches of a seed that training does not use."""
+    if split is None:
+        return (run.task.batch(k, run.batch_size, run.seed + 1_000_003) for k in range(100))
+    return run.task.batches(split, EVALUATION_SEQUENCES)
+
+
 @torch.no_grad()
 def evaluate(model: nn.Module, task: Task, batches: Iterable[Batch], team: Team = ALONE) -> dict[str, Any]:
     """Return loss and score, as means over all answers. The processes of a team share the batches."""

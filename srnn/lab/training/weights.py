@@ -5,7 +5,7 @@ from pathlib import Path
 from srnn.errors import RecordError
 from srnn.lab.records.folder import RunFolder
 from srnn.lab.training.checkpoint import Checkpoint
-from srnn.lab.training.loop import is_of_run, make_model, read_run, read_weights
+from srnn.lab.training.loop import is_of_run, load_model, read_run, read_weights
 from srnn.lab.training.model import Model
 
 
@@ -33,15 +33,10 @@ def load(folder: Path | str) -> Model:
     """
     place = RunFolder(Path(folder))
     run, source = read_run(place.path), weights_file(place.path)
-    model = make_model(run)
     if source == place.model:
         tensors = read_weights(place, run)
     else:
         saved = Checkpoint.read(source)
         is_of_run(saved.run, saved.belongs_to, run, place, source)
         tensors = saved.model
-    try:
-        model.load_state_dict({name: tensors[name] for name in model.state_dict()})
-    except (KeyError, RuntimeError) as error:
-        raise RecordError(f"{source} does not fit the run's network: {' '.join(str(error).split())}") from None
-    return model.eval()
+    return load_model(run, tensors, source).eval()
