@@ -115,9 +115,9 @@ def test_two_models_fit_in_one_program(tmp_path: Path) -> None:
 
 def test_what_c_cannot_do_is_refused_in_one_line() -> None:
     for rnn, words in (
-        (SRNN(C, H, bidirectional=True), "a bidirectional layer needs whole sequences; export it to ONNX"),
-        (SRNNStack(C, H, bidirectional=True), "a bidirectional layer needs whole sequences; export it to ONNX"),
-        (nn.LSTM(C, H), "SRNN, SRNNStack and nn.GRU; got LSTM"),
+        (SRNN(C, H, bidirectional=True), "a bidirectional layer needs whole sequences. Export it to ONNX"),
+        (SRNNStack(C, H, bidirectional=True), "a bidirectional layer needs whole sequences. Export it to ONNX"),
+        (nn.LSTM(C, H), "SRNN, SRNNStack and nn.GRU, got LSTM"),
     ):
         with pytest.raises(ExportError, match=re.escape(words)):
             srnn.c.header(rnn)  # type: ignore[arg-type]

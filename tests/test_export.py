@@ -185,7 +185,7 @@ def test_files_are_replaced_only_if_asked(folder: Path, run: Run) -> None:
     assert "precious_step" in Path("precious.h").read_text()
     assert run("export", str(folder), "--format", "c", "--out", ".", "--overwrite")[::2] == (
         2,
-        "srnn: . is a folder; give a file\n",
+        "srnn: . is a folder. Give a file\n",
     )
 
 
@@ -203,15 +203,15 @@ def test_a_failed_export_leaves_no_file(folder: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ("trained --format onx", 2, "no format is called 'onx'; there are onnx, pt2, c, safetensors. Did you mean 'onnx'?"),
-        ("trained --format onnx --int8", 2, "--int8 is an option of --format c; got --format onnx"),
-        ("trained --format c --compiled", 2, "--compiled is an option of --format pt2; got --format c"),
-        ("nowhere --format c", 2, "nowhere is not a run folder: it has no run.json; `srnn runs` lists run folders"),
-        ("unfinished --format c", 1, "unfinished has no model.safetensors: the run is not finished; "
-         "finish it with: srnn train --resume unfinished"),
-        ("others --format onnx", 1, "--format onnx takes the networks srnn and srnnstack; this run has mingru; "
-         "use safetensors"),
-        ("others --format c", 1, "--format c takes the networks srnn, srnnstack and gru; this run has mingru; use safetensors"),
+        ("trained --format onx", 2, "no format is called 'onx'. Choose one of onnx, pt2, c, safetensors. Did you mean 'onnx'?"),
+        ("trained --format onnx --int8", 2, "--int8 is an option of --format c, got --format onnx"),
+        ("trained --format c --compiled", 2, "--compiled is an option of --format pt2, got --format c"),
+        ("nowhere --format c", 2, "nowhere is not a run folder: it has no run.json. `srnn runs` lists run folders"),
+        ("unfinished --format c", 1, "unfinished has no model.safetensors: the run is not finished. "
+         "Finish it with: srnn train --resume unfinished"),
+        ("others --format onnx", 1, "--format onnx takes the networks srnn and srnnstack, and this run has mingru. "
+         "Use safetensors"),
+        ("others --format c", 1, "--format c takes the networks srnn, srnnstack and gru, and this run has mingru. Use safetensors"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(folder: Path, run: Run, arguments: str, code: int, words: str) -> None:
