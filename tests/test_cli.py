@@ -568,9 +568,7 @@ def test_text_from_files_cannot_change_the_terminal(run: Run, elsewhere: Path) -
     assert (code, err.count("\n"), "\x1b" in err) == (2, 1, False)
 
 
-@pytest.mark.parametrize(
-    "arguments", [["train", "copy", "--out", ""], ["train", "--resume", ""], ["eval", ""], ["report", "--out="]]
-)
+@pytest.mark.parametrize("arguments", [[*SHORT, "--out", ""], ["train", "--resume", ""], ["eval", ""], ["report", "--out="]])
 def test_an_empty_path_is_an_error(arguments: list[str], run: Run, elsewhere: Path) -> None:
     code, _, err = run(*arguments)
     before = next(word for word in reversed(arguments) if word).removesuffix("=")

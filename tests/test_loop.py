@@ -677,6 +677,16 @@ def test_the_record_of_another_run_is_refused(seed: int, said: str, tmp_path: Pa
             loop.train(replace(run, steps=steps), tmp_path / "b")
 
 
+def test_weights_of_another_run_are_not_deleted(tmp_path: Path) -> None:
+    run = copy_run(schedule="constant", steps=2)
+    for name in ("a", "b"):
+        loop.train(run, tmp_path / name)
+    shutil.copy(tmp_path / "a" / "model.safetensors", tmp_path / "b" / "model.safetensors")
+    with pytest.raises(RecordError, match=r"model\.safetensors belongs to another run"):
+        loop.train(replace(run, steps=4), tmp_path / "b")
+    assert (tmp_path / "b" / "model.safetensors").exists()
+
+
 @pytest.mark.parametrize("plain", [{"kind": ["run"]}, {"run": nested(900)}, {"run": {}}, {"belongs_to": ["x"]}])
 def test_an_odd_record_in_a_run_folder_is_one_error(plain: dict[str, Any], tmp_path: Path) -> None:
     loop.train(copy_run(steps=1), tmp_path)

@@ -88,3 +88,13 @@ def test_odd_records_do_not_stop_the_report(odd_folder: Path, tmp_path: Path, mo
     monkeypatch.setattr(plot, "save", lambda *_: None)  # the same panels are drawn for the page
     made = page.make(odd_folder, tmp_path / "page", Console(quiet=True))
     assert "It is left out" in made.read_text(encoding="utf-8")
+
+
+def test_a_record_of_an_unknown_task_costs_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = store.read_all(RESULTS / "copy.jsonl")[:2]
+    store.collect(tmp_path / "copy.jsonl", one)
+    store.collect(tmp_path / "copy.jsonl", replaced(other, ("run", "task", "name"), "NaN"))
+    assert [each["id"] for each in lab.list_runs(tmp_path, Console(width=200))] == [one["id"]]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"the record {other['id']} cannot be used: " in line
+    assert line.endswith(". It is left out")

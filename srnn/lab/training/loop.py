@@ -110,6 +110,8 @@ def train(
                 raise is_read_only
             if into is not None:
                 store.make_room(into)
+            if place.model.exists():
+                read_weights(place, run, is_old_allowed=True)  # weights of another run are not deleted
             content = store.read_bytes(place.checkpoint) if place.checkpoint.exists() else None
             # Whatever is wrong shows before anything is written.
             training = Training(run, place, checkpoint_every, watchers, team, content)
@@ -207,14 +209,14 @@ def is_of_run(plain: object, name: object, run: Run, place: RunFolder, path: Pat
     return not differing
 
 
-def read_weights(place: RunFolder, run: Run) -> Tensors:
+def read_weights(place: RunFolder, run: Run, *, is_old_allowed: bool = False) -> Tensors:
     """Return the weights that a finished run reports.
 
     Raises:
-        RecordError: The file is missing or damaged, or belongs to another run.
+        RecordError: The file is missing or damaged, or of another run or, unless allowed, of an earlier end of this run.
     """
     tensors, state = load_tensors(place.model)
-    if not is_of_run(state.get("run"), state.get(BELONGS_TO), run, place, place.model):
+    if not is_of_run(state.get("run"), state.get(BELONGS_TO), run, place, place.model) and not is_old_allowed:
         raise RecordError(f"{place.model} is of an earlier end of the run. Resume it: srnn train --resume {place.path}")
     return tensors
 
