@@ -50,6 +50,13 @@ def test_the_closed_form_does_not_drift_over_many_steps() -> None:
     torch.testing.assert_close(h_n.double(), last, rtol=0, atol=1e-3)
 
 
+def test_tanh_uses_the_scan_of_torch_for_fixed_steps_too() -> None:
+    rnn, x = SRNN(C, H, activation="tanh").eval(), torch.randn(9, 2, C)
+    plain = torch.export.export(rnn, (x,)).run_decompositions(decompositions.table())
+    assert "scan" in operators(plain)
+    torch.testing.assert_close(plain.module()(x)[0], rnn(x)[0], rtol=0, atol=1e-4)
+
+
 def test_a_layer_with_fixed_steps_becomes_plain_aten() -> None:
     T = decompositions.CHUNK + 6
     rnn, x = SRNN(C, H, batch_first=True, bidirectional=True).eval(), torch.randn(2, T, C)
@@ -63,8 +70,10 @@ def test_a_layer_with_fixed_steps_becomes_plain_aten() -> None:
             torch.testing.assert_close(got, wanted, rtol=0, atol=1e-4)
 
 
-def test_free_steps_and_tanh_use_the_scan_of_torch() -> None:
-    rnn, x, lengths = SRNNStack(C, H, 1, batch_first=True, activation="tanh").eval(), torch.randn(2, 9, C), torch.tensor([9, 2])
+@pytest.mark.parametrize("activation", ["clip", "tanh"])
+def test_free_steps_use_the_scan_of_torch(activation: str) -> None:
+    rnn: Any = SRNNStack(C, H, 1, batch_first=True, activation=activation).eval()
+    x, lengths = torch.randn(2, 9, C), torch.tensor([9, 2])
     rows = Dim("N")
     shapes = {"input": {0: rows, 1: Dim("T")}, "lengths": {0: rows}}
     exported = torch.export.export(rnn, (x,), {"lengths": lengths}, dynamic_shapes=shapes)
