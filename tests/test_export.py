@@ -211,7 +211,8 @@ def test_a_failed_export_leaves_no_file(folder: Path, monkeypatch: pytest.Monkey
          "Finish it with: srnn train --resume unfinished"),
         ("others --format onnx", 1, "--format onnx takes the networks srnn and srnnstack, and this run has mingru. "
          "Use safetensors"),
-        ("others --format c", 1, "--format c takes the networks srnn, srnnstack and gru, and this run has mingru. Use safetensors"),
+        ("others --format c", 1, "--format c takes the networks srnn, srnnstack and gru, and this run has mingru. "
+         "Use safetensors"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(folder: Path, run: Run, arguments: str, code: int, words: str) -> None:
