@@ -200,7 +200,7 @@ def test_wrong_kernel_result_stops_the_benchmark(
     monkeypatch.setattr(reference, "shuffle_scan", counted_loop)
     monkeypatch.setattr(kernels, function, falsified)
     monkeypatch.setattr(bench, "measure_setting", None)
-    with pytest.raises(SettingError, match=rf"^{path}: {victim}.* must be the reference's .* nothing was timed"):
+    with pytest.raises(SettingError, match=rf"^{path}: {victim}.* must be the reference's .* Nothing was timed"):
         bench.main(threads=1, out=tmp_path / "bench.json")
     assert list(tmp_path.iterdir()) == []
 
@@ -455,7 +455,7 @@ def test_values_that_are_not_json_are_refused(value: Any, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("text", "message"), [(None, "cannot be read"), ("{", "not JSON"), ("[1]", "holds a list")])
+@pytest.mark.parametrize(("text", "message"), [(None, "cannot be read"), ("{", "not JSON"), ("[1]", "got a list")])
 def test_file_that_is_not_a_record_is_refused(text: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     if text is not None:

@@ -167,7 +167,7 @@ def test_a_signal_to_one_stops_all_of_them_at_the_same_update(tmp_path: Path) ->
     wait_for(tmp_path / "run" / "checkpoint.safetensors", process)
     os.kill(workers(process)[1], signal.SIGTERM)  # one of them alone is asked
     out = finished(process, 60)
-    assert out.count("run the same command to resume, or: srnn train --resume run") == 1, out
+    assert out.count("Run the same command to resume, or: srnn train --resume run") == 1, out
     assert "stopped by a signal to another process" in out
 
 

@@ -473,7 +473,7 @@ def test_fx_traces_layers_as_leaves() -> None:
         ("call_method", "step"),
     ]
     assert_close(traced(x, ids), model(x, ids))
-    with pytest.raises(TracingError, match=r"torch\.fx keeps SRNN as one call.*trace nn\.Sequential\(SRNN\(\.\.\.\)\)"):
+    with pytest.raises(TracingError, match=r"torch\.fx keeps SRNN as one call.*Trace nn\.Sequential\(SRNN\(\.\.\.\)\)"):
         torch.fx.symbolic_trace(model.rnn)
 
 

@@ -158,7 +158,7 @@ def test_ctrl_c_on_the_driver_leaves_checkpoints(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=90)
     assert process.returncode == 130, out
-    assert "run the same command to resume 2 runs" in out
+    assert "Run the same command to resume 2 runs" in out
     assert len(list(Path("runs").glob("*/checkpoint.safetensors"))) == 2
     assert not list(Path("results").glob("*.jsonl"))
 

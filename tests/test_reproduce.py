@@ -203,7 +203,7 @@ def test_it_stops_on_a_signal_and_resumes(number: int, code: int, tmp_path: Path
         os.killpg(process.pid, number)  # as a terminal does: to all of them
         out, _ = process.communicate(timeout=60)
     assert process.returncode == code
-    assert "run the same command to resume 2 runs" in out
+    assert "Run the same command to resume 2 runs" in out
     assert "Traceback" not in out
     assert len(list(tmp_path.glob("runs/*/checkpoint.safetensors"))) == 2
     assert not any(tmp_path.glob("results/*.jsonl"))
@@ -239,7 +239,7 @@ def test_a_run_that_is_scored_during_a_stop_is_recorded(tmp_path: Path, console:
             return super().poll()
 
     left = {run.id: run}
-    with pytest.raises(Interrupted, match="run the same command to resume 0 runs"):
+    with pytest.raises(Interrupted, match="Run the same command to resume 0 runs"):
         Scheduler(left, {run.id: 1.0}, tmp_path / "runs", tmp_path / "results", console, Stopped(1)).work()
     assert ids(tmp_path / "results") == [run.id]
 

@@ -108,7 +108,7 @@ def test_a_record_cannot_bring_code_with_it(tmp_path: Path) -> None:
     program.write_text(f"open({str(mark)!r}, 'w')")
     plain = make_run("copy", "srnn").as_dict()
     plain["task"] = {"name": "evil", "path": str(program), "sha256": hashlib.sha256(program.read_bytes()).hexdigest()}
-    with pytest.raises(SRNNError, match=r"the run uses the Python file .*evil\.py; if you trust it, add --trust .*evil\.py"):
+    with pytest.raises(SRNNError, match=r"the run uses the Python file .*evil\.py. If you trust it, add --trust .*evil\.py"):
         from_dict(plain)
     trust([program])
     with pytest.raises(SRNNError, match="has changed since the run was started"):
@@ -126,7 +126,7 @@ def test_a_run_folder_from_somebody_else_executes_nothing(tmp_path: Path) -> Non
         refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert refused.returncode == 1
         assert refused.stderr.count("\n") == 1
-        assert "if you trust it, add --trust" in refused.stderr
+        assert "If you trust it, add --trust" in refused.stderr
         assert not mark.exists()
         trusted = subprocess.run([*command, "--trust", "evil.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert trusted.returncode == 0, trusted.stderr

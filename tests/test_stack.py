@@ -517,6 +517,7 @@ def test_second_derivatives_exist() -> None:
     assert torch.autograd.gradgradcheck(lambda x, hx: rnn(x, hx)[0], (x, hx))
 
 
+@pytest.mark.slow
 def test_the_stack_compiles_to_one_graph() -> None:
     rnn = stack(permutation="random")
 

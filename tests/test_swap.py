@@ -457,6 +457,7 @@ def lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines() if path.exists() else []
 
 
+@pytest.mark.slow
 def test_stopped_or_killed_bench_resumes_without_repeating(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

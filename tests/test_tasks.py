@@ -473,7 +473,7 @@ def test_a_file_can_replace_the_data_set(tmp_path: Path) -> None:
     [
         (None, "cannot be read: No such file or directory"),
         (b"\xff" * 1000, "is not UTF-8 text"),
-        (b"a" * 359, "has 359 characters; windows of 16 need at least 360"),
+        (b"a" * 359, "has 359 characters, and windows of 16 need at least 360"),
     ],
 )
 def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, content: bytes | None, said: str) -> None:
