@@ -24,7 +24,13 @@ if forgets != "data":
 os.close(file)
 if name == "new":
     os.replace(name, "a")
-if forgets != "folder":
+if forgets == "new folder":
+    os.mkdir("sub")
+    os.rename("a", "sub/a")
+    os.open("sub/b", os.O_WRONLY | os.O_CREAT)
+    folder = os.open("sub", os.O_RDONLY)
+    os.fsync(folder)
+elif forgets != "folder":
     folder = os.open(".", os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
@@ -71,6 +77,11 @@ def found_after(shim: Path, folder: Path, k: int, mode: int, forgets: str, cut: 
     if cut == "data":
         lose_data(log, {places[0] + "/a": 5})
     return (folder / "work" / "a").read_text(), " ".join(each.kind for each in log)
+
+
+def test_a_power_cut_loses_names_of_new_folders_that_were_not_synced(crashes: Path, tmp_path: Path) -> None:
+    assert found_after(crashes, tmp_path, 0, 0, "new folder", "names")[0] == "first"
+    assert not (tmp_path / "work" / "sub").exists()
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,15 @@ def test_a_record_is_on_the_disk_when_it_is_added(tmp_path: Path, monkeypatch: p
     assert synced == [path.stat().st_size]
 
 
+def test_new_folders_are_on_the_disk_before_anything_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(store, "sync", lambda folder: synced.append((folder.name, [each.name for each in folder.iterdir()])))
+    store.make_folder(tmp_path / "a" / "b")
+    assert synced == [(tmp_path.name, ["a"]), ("a", ["b"])]
+    store.make_folder(tmp_path / "a" / "b")
+    assert len(synced) == 2
+
+
 def test_a_torn_last_line_is_reported_and_the_next_record_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "copy.jsonl"
     fill(path, "a", "b")

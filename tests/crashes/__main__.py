@@ -2,6 +2,7 @@
 
     python tests/crashes                        the full product, on all cores
     python tests/crashes --sample 25            so many points of each command, drawn with --seed
+    python tests/crashes --only sweep --how "names lost"    commands and kinds of crashes with these words
     python tests/crashes --table docs/faults.md also writes the table there
 
 After a crash the same command must end as if nothing had happened. Crashes are `HOW` in powercut.py. Victims are forked from a
@@ -32,7 +33,7 @@ def build(folder: Path) -> Path:
     return library
 
 
-def examine(scratch: Path, share: int, shares: int, sample: int, seed: int, only: str) -> None:
+def examine(scratch: Path, share: int, shares: int, sample: int, seed: int, only: str, how: str) -> None:
     """Tries this process's share of the points, and prints a JSON line for each."""
     import commands  # with torch, which only the processes that fork victims need
     from victims import Laboratory, threads
@@ -42,7 +43,7 @@ def examine(scratch: Path, share: int, shares: int, sample: int, seed: int, only
         if only not in command.name:
             continue
         here.warm(number)
-        points = here.points(number)
+        points = [point for point in here.points(number) if how in point.how]
         if sample and len(points) > sample:
             points = random.Random(seed).sample(points, sample)
         for point in points[share::shares]:
@@ -68,13 +69,14 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="")
+    parser.add_argument("--how", default="")
     parser.add_argument("--table", type=Path)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--share", type=int)
     parser.add_argument("--scratch", type=Path)
     given = parser.parse_args()
     if given.share is not None:
-        examine(given.scratch, given.share, given.jobs, given.sample, given.seed, given.only)
+        examine(given.scratch, given.share, given.jobs, given.sample, given.seed, given.only, given.how)
         return 0
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:

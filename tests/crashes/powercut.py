@@ -1,6 +1,7 @@
 """The kinds of crashes, the log of the shim, and what a power cut loses: names or data that were not synced."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,13 +32,18 @@ def _normal(text: str) -> str:
 
 
 def lose_names(log: list[Operation]) -> None:
-    """Undoes renames and removals after which their folder was not synced, newest first."""
+    """Undoes what changed the names in a folder that was not synced afterwards, newest first."""
     synced: set[str] = set()
     for each in reversed(log):
         if each.kind == "fsync":
             synced.add(each.path)
-        elif each.kind in ("rename", "unlink", "rmdir") and os.path.dirname(each.second or each.path) not in synced:
-            _undo(each)
+        elif os.path.dirname(each.second if each.kind == "rename" else each.path) not in synced:
+            if each.kind in ("rename", "unlink", "rmdir"):
+                _undo(each)
+            elif each.kind == "mkdir":
+                shutil.rmtree(each.path, ignore_errors=True)
+            elif each.kind == "open" and each.backup == "created":
+                Path(each.path).unlink(missing_ok=True)
 
 
 def _undo(each: Operation) -> None:

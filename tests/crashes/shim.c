@@ -106,13 +106,14 @@ static int opened(int at, const char *path, int flags, mode_t rights) {
   int writes = (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
   int seen = is_below(full) || (writes && strncmp(full, folder, strlen(folder) - 1) == 0 && !full[strlen(folder) - 1]);
   if (seen && writes && reached("open", full)) return -1;
+  int is_new = seen && (flags & O_CREAT) && syscall(SYS_faccessat, AT_FDCWD, full, F_OK) != 0;
   int file = (int)syscall(SYS_openat, at, path, flags, rights);
   if (file < 0 || file >= FILES) return file;
   int is_root = strncmp(full, folder, strlen(folder) - 1) == 0 && (!full[strlen(folder) - 1] || !full[strlen(folder)]);
   paths[file][0] = 0;
   if ((seen && writes) || ((is_below(full) || is_root) && is_folder(full))) {
     snprintf(paths[file], sizeof paths[file], "%s", full);
-    if (writes) note("open", full, flags & O_TRUNC ? "new" : "", "");
+    if (writes) note("open", full, flags & O_TRUNC ? "new" : "", is_new ? "created" : "");
   }
   return file;
 }

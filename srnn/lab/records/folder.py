@@ -103,7 +103,7 @@ class RunFolder:
         lock = FileLock(self.lock)
         while True:
             try:
-                self.path.mkdir(parents=True, exist_ok=True)
+                store.make_folder(self.path)
                 lock.acquire(timeout=0)
                 return lock
             except Timeout:

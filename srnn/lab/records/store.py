@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Readers of `path` see the old file or the new one, never a part.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     _remove_old(leftovers(path))
     try:
         yield new
@@ -67,6 +67,14 @@ def sync(folder: Path) -> None:
             os.fsync(number)
         finally:
             os.close(number)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, and sync their names to disk, so that a power cut does not lose what is in them."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        sync(path.parent)
 
 
 def leftovers(path: Path) -> list[Path]:
@@ -189,7 +197,7 @@ def make_room(path: Path) -> Path:
     """
     lock = path.with_name(f".{path.name}.lock")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         lock.touch()
         tempfile.TemporaryFile(dir=path.parent).close()  # the lock may be there, and the folder read-only
         if path.is_dir():
