@@ -278,7 +278,7 @@ def test_a_disk_that_fills_at_any_byte_of_a_file_of_records(tmp_path: Path) -> N
             store.collect(path, new)
         assert path.read_bytes() == before
         survived("ENOSPC in a file of records")
-    for after in range(len(before)):
+    for after in range(len(before) // 2):  # one of two equally long lines is written again
         tried("ENOSPC in a file of records")
         with full_disk(after), pytest.raises(StorageError, match="No space left on device"):
             store.remove(path, "a")
