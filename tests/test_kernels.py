@@ -842,20 +842,44 @@ def test_a_gate_of_few_inputs_that_need_no_gradient(backend: str, C: int, want: 
     tensors, options = gated_problem(9, 40, 1030, lengths=True, dtype=torch.float32, C=C)
     tensors[GATED.index("bias")] = torch.tensor([16.0, -16.0]).repeat(515)  # each unit always on or always off
     options |= {"reverse": reverse, "permutation": torch.arange(1030)}
+    assert_gated_close(backend, tensors, want, "x", **options)
+
+
+@NATIVE
+@pytest.mark.parametrize("constant", ["x", "z", ""])
+@pytest.mark.parametrize("gate", [True, False])
+@pytest.mark.parametrize("K", [1, 8, 9])
+def test_the_last_state_of_paths_that_end_together(backend: str, K: int, gate: bool, constant: str) -> None:
+    """With few hidden units the derivative skips the vectors whose paths have all ended."""
+    tensors, options = gated_problem(9, 40, 203, gate, lengths=True, dtype=torch.float32, K=K)
+    z, weight, bias, _, gate_weight, *_ = tensors
+    z[..., 0] = torch.rand(9, 40) < 0.1  # the steps at which the first 130 units become 0 for sure
+    weight[:, 0] = torch.where(torch.arange(203) < 130, -1000.0, 1.0)
+    bias[:] = 16
+    if gate:
+        gate_weight *= 0.1
+    options["permutation"] = torch.arange(203)
+    assert_gated_close(backend, tensors, "final", constant, **options)
+
+
+def assert_gated_close(backend: str, tensors: list[Any], want: str, constant: str, **options: Any) -> None:
+    """Compares float32 with the composition in float64; the tensor of GATED called `constant` needs no gradient."""
     found = {}
     for name in (backend, None):
-        given = tensors if name else [t.double() for t in tensors]
-        leaves = [t.detach().requires_grad_(place != 3) for place, t in enumerate(given)]
+        given = [t if t is None or name else t.double() for t in tensors]
+        leaves = [None if t is None else t.detach().requires_grad_(at != constant) for at, t in zip(GATED, given, strict=True)]
+        output: Any
         if name is None:
             output, h_n = composition(*leaves, **options)
         else:
             output, h_n = kernels.gated_scan(*leaves, final=want == "final", backend=name, **options)
         outputs = {"h_n": h_n} if want == "final" else {"output": output, "h_n": h_n}
-        grads = torch.autograd.grad(loss_of(outputs), [leaf for leaf in leaves if leaf.requires_grad])
-        found[name] = [*outputs.values(), *grads]
-    assert len(found[None]) == 6 + (1 if want == "final" else 2)
-    for ours, expected in zip(found[backend], found[None], strict=True):
-        assert_close(ours, expected, rtol=1e-5, atol=1e-5 * expected.abs().max().item(), check_dtype=False)
+        wanted = {at: leaf for at, leaf in zip(GATED, leaves, strict=True) if leaf is not None and leaf.requires_grad}
+        grads = torch.autograd.grad(loss_of(outputs), list(wanted.values()), materialize_grads=True)
+        found[name] = outputs | dict(zip(wanted, grads, strict=True))
+    assert len(found[None]) == sum(t is not None for t in tensors) - bool(constant) + (1 if want == "final" else 2)
+    for at, expected in found[None].items():
+        assert_close(found[backend][at], expected, rtol=1e-5, atol=1e-5 * expected.abs().max().item(), check_dtype=False)
 
 
 @FAST

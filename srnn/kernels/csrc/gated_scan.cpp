@@ -1,7 +1,9 @@
 // The operators srnn::gated_scan* for the CPU: the scan of b = (z W^T + c) * sigmoid(x U^T + e).
 //
 // The two products are computed for a chunk of sequences at a time and stay in cache until the scan has read them. The backward
-// pass computes them again. The bits depend on the number of threads only as far as those of torch's matrix products do.
+// pass computes them again. Where it pays off, a product of few columns is computed inside the scan: that of x always, that of
+// z in the derivative of the last state, which is 0 for most units of early steps and needs no product there. The bits depend
+// on the number of threads only as far as those of torch's matrix products do.
 
 #include "plan.h"
 
@@ -22,33 +24,37 @@ Tensor turned(const Tensor& t) { return torch::stable::transpose(t, 0, 1); }
 struct Drive {
   Tensor z, x, weight;
   Optional bias, gate_weight, gate_bias;
-  int64_t N, T, H, chunk;
-  bool few;  // the gate's product is made inside the scan
+  int64_t N, T, H, chunk, K, C;  // K and C: few columns of z and of x, whose products are made inside the scan, or 0
   Tensor r, q;
 
   Drive(const Tensor& z_, const Tensor& weight_, const Optional& bias_, const Tensor& x_, const Optional& gate_weight_,
-        const Optional& gate_bias_, bool may_skip_product)
-      : z(flat(z_)), x(flat(x_)), weight(weight_), bias(dense(bias_)), gate_weight(dense(gate_weight_)),
+        const Optional& gate_bias_, bool may_skip_r, bool may_skip_q)
+      : z(flat(z_)), x(flat(x_)), weight(dense(weight_)), bias(dense(bias_)), gate_weight(dense(gate_weight_)),
         gate_bias(dense(gate_bias_)), N(z_.size(0)), T(z_.size(1)), H(weight_.size(0)),
         // half precision in one piece: partial sums of its gradients would be rounded to half
         chunk(bytes_of(type_of(z_)) == 2 ? N : std::min(N, std::max<int64_t>(4, kChunk / std::max<int64_t>(1, T * H)))),
-        few(may_skip_product && gate_weight && x.size(1) <= kFew && type_of(z_) == Type::f32),
-        r(empty({chunk * T, H}, z_.scalar_type())), q(empty({gate_weight && !few ? chunk * T : 0, H}, z_.scalar_type())) {}
+        K(may_skip_r && z.size(1) <= kFewHidden && type_of(z_) == Type::f32 ? z.size(1) : 0),
+        C(may_skip_q && gate_weight && x.size(1) <= kFew && type_of(z_) == Type::f32 ? x.size(1) : 0),
+        r(empty({K ? 0 : chunk * T, H}, z_.scalar_type())), q(empty({gate_weight && !C ? chunk * T : 0, H}, z_.scalar_type())) {
+  }
 
   // Computes r and q of `count` sequences from n0 on.
   Gate make(int64_t n0, int64_t count) const {
-    mm_out(rows(r, 0, count * T), rows(z, n0 * T, count * T), turned(weight));
-    if (gate_weight && !few) mm_out(rows(q, 0, count * T), rows(x, n0 * T, count * T), turned(*gate_weight));
+    if (!K) mm_out(rows(r, 0, count * T), rows(z, n0 * T, count * T), turned(weight));
+    if (gate_weight && !C) mm_out(rows(q, 0, count * T), rows(x, n0 * T, count * T), turned(*gate_weight));
     Gate gate{};
-    gate.made = !gate_weight ? Made::without_gate : few ? Made::with_few_inputs : Made::by_products;
+    gate.made = gate_weight ? Made::with_gate : Made::without_gate;
     gate.first = n0;
     gate.bias = read(bias);
     gate.gate_bias = read(gate_bias);
     gate.r = data(r);
     gate.q = data(q);
+    gate.K = K;
+    gate.C = C;
+    gate.z = read(z);
+    gate.weight = read(weight);
     gate.x = read(x);
     gate.gate_weight = read(gate_weight);
-    gate.C = few ? x.size(1) : 0;
     return gate;
   }
 };
@@ -74,8 +80,8 @@ std::tuple<Tensor, Tensor, Tensor> gated_scan(const Tensor& z, const Tensor& wei
   const Tensor h0 = dense(h0_);
   const Sequence& s = plan.sequence;
   const StatesOut out(s, h0, activation);
-  const bool may_skip_product = is_bounded(out.forward.activation);
-  if (s.N && s.T) run_gated(Drive(z, weight, bias, x, gate_weight, gate_bias, may_skip_product), out.forward, type_of(z));
+  const bool may_skip_q = is_bounded(out.forward.activation);
+  if (s.N && s.T) run_gated(Drive(z, weight, bias, x, gate_weight, gate_bias, false, may_skip_q), out.forward, type_of(z));
   else if (s.N) out.copy_state(h0);
   return out.results();
 }
@@ -90,7 +96,7 @@ std::tuple<Tensor, Tensor> gated_scan_final(const Tensor& z, const Tensor& weigh
   const Plan plan(shape, 0, std::nullopt, permutation, lengths, reset, reverse);
   const Tensor h0 = dense(h0_);
   const LastStateOut out(plan.sequence, h0, activation);
-  if (plan.sequence.N) run_gated(Drive(z, weight, bias, x, gate_weight, gate_bias, true), out.forward, type_of(z));
+  if (plan.sequence.N) run_gated(Drive(z, weight, bias, x, gate_weight, gate_bias, false, true), out.forward, type_of(z));
   return out.results();
 }
 
@@ -105,7 +111,7 @@ void add_to(const Tensor& sum, const Tensor& part, int64_t repeat) {
 }
 
 // Gradients of one linear map y = v M^T + c, chunk after chunk. The kernel writes dc of each sequence to `bias_rows`, and for
-// few inputs dM^T to `weight_rows`.
+// few columns dM^T to `weight_rows` and dv itself.
 struct MapGradient {
   bool need_v, need_m, few, wide;  // wide: dM is summed as [C, H], the faster product when v has few columns
   Tensor dv, weight, part, bias, bias_rows, weight_rows;
@@ -122,7 +128,7 @@ struct MapGradient {
   }
   // dy [rows, H] and v [rows, C] of `sequences` sequences; v's own gradient goes to the rows from `start` on.
   void add(const Tensor& dy, const Tensor& v, const Tensor& m, int64_t start, int64_t sequences, bool only) {
-    if (need_v) mm_out(rows(dv, start, v.size(0)), dy, m);
+    if (need_v && !few) mm_out(rows(dv, start, v.size(0)), dy, m);
     if (!need_m) return;
     add_to(bias, bias_rows, sequences);
     if (few) return add_to(weight, weight_rows, sequences);
@@ -150,20 +156,23 @@ Seven gated_scan_backward(const Optional& grad_, const Tensor& grad_n_, const Te
   const Kernels kernels = kernels_for(type);
   const Tensor dh0 = empty({s.N, s.H}, z.scalar_type());
   Backward f = backward_of(s, grad, grad_n, kept, dh0);
-  const Drive drive(z, weight, bias, x, gate_weight, gate_bias, !needs[2] && f.kept != Kept::states);
+  const Drive drive(z, weight, bias, x, gate_weight, gate_bias, f.kept == Kept::last_zero, !needs[2] && f.kept != Kept::states);
   const auto nothing = [&] { return empty({0}, z.scalar_type()); };
-  MapGradient f_map(drive.z, drive.chunk, s.H, needs[0], needs[1], false);
-  MapGradient g_map(drive.x, drive.chunk, s.H, needs[2] && gate_weight, needs[3] && gate_weight, drive.few);
+  MapGradient f_map(drive.z, drive.chunk, s.H, needs[0], needs[1], drive.K > 0);
+  MapGradient g_map(drive.x, drive.chunk, s.H, needs[2] && gate_weight, needs[3] && gate_weight, drive.C > 0);
   for (int64_t n0 = 0; n0 < s.N; n0 += drive.chunk) {
     const int64_t count = std::min(drive.chunk, s.N - n0), steps = count * s.T;
     f.gate = drive.make(n0, count);
     f.gate.bias_sum = data(f_map.bias_rows);
     f.gate.gate_sum = data(g_map.bias_rows);
-    f.gate.weight_sum = data(g_map.weight_rows);
+    f.gate.weight_sum = data(f_map.weight_rows);
+    f.gate.gate_weight_sum = data(g_map.weight_rows);
+    f.gate.dz = drive.K && needs[0] ? data(f_map.dv) : nullptr;
     parallel(count, [&](int64_t a, int64_t b) { kernels.backward(f, n0 + a, n0 + b); });
     const bool only = drive.chunk == s.N;
-    const Tensor dq = rows(drive.q, 0, drive.few || !gate_weight ? 0 : steps);
-    f_map.add(rows(drive.r, 0, steps), rows(drive.z, n0 * s.T, steps), drive.weight, n0 * s.T, count, only);
+    const Tensor dr = rows(drive.r, 0, drive.K ? 0 : steps);
+    const Tensor dq = rows(drive.q, 0, drive.C || !gate_weight ? 0 : steps);
+    f_map.add(dr, rows(drive.z, n0 * s.T, steps), drive.weight, n0 * s.T, count, only);
     if (gate_weight) g_map.add(dq, rows(drive.x, n0 * s.T, steps), *gate_weight, n0 * s.T, count, only);
   }
   const auto sized = [&](const Tensor& t, const Tensor& like) {

@@ -58,19 +58,22 @@ struct Input {
   const int32_t* ids;  // null: dense
 };
 
-// b = (r + c) * sigmoid(q + e), from two matrix products r and q of a chunk of sequences. The derivative overwrites r and q.
-// With few inputs it is cheaper to compute q = x U^T inside the scan than to store and load it.
-enum class Made { no, without_gate, by_products, with_few_inputs };
-constexpr int64_t kFew = 4;
+// b = (r + c) * sigmoid(q + e), from r = z W^T and q = x U^T. Each product is that of a matrix product of a chunk of sequences,
+// which its derivative overwrites, or is computed inside the scan, cheaper than to store and load it if it has few columns.
+enum class Made { no, without_gate, with_gate };
+constexpr int64_t kFewHidden = 8, kFew = 4;  // columns of z and of x
 struct Gate {
   Made made;                     // no: b is read from memory
   int64_t first;                 // the first sequence of the chunk
   const void *bias, *gate_bias;  // [H] or null
-  void *r, *q;                   // [chunk, T, H]
-  const void *x, *gate_weight;   // few inputs: [N, T, C] and [H, C]
-  int64_t C;
-  void *bias_sum, *gate_sum;  // derivative: [chunk, H] in the state's type, sums over time
-  void* weight_sum;           // few inputs: [chunk, C, H]
+  void *r, *q;                   // [chunk, T, H], where they are products
+  int64_t K, C;                  // few columns of z and of x; 0: r, or q, is a product
+  const void *z, *weight;        // [N, T, K] and [H, K]
+  const void *x, *gate_weight;   // [N, T, C] and [H, C]
+  void *bias_sum, *gate_sum;     // derivative: [chunk, H] in the state's type, sums over time
+  void* weight_sum;              // [chunk, K, H]
+  void* gate_weight_sum;         // [chunk, C, H]
+  void* dz;                      // [N, T, K], or null
 };
 
 // What a forward pass returns: all states, or only the one after each row's last step.

@@ -47,45 +47,61 @@ template <class T> struct Plain {
   INLINE auto b(int64_t j) { return load(p + j); }
 };
 
-// b of a group of units, computed from the products r and q of the gate; q too is computed here from few inputs.
+// b of a group of units, from the products r and q of the gate: loaded, or computed here from few columns.
 template <class T, bool few> struct Gated {
   typedef State<T> S;
   typedef typename Wide<S>::vec vec;
   const bool open_gate;  // no gate: the second factor is 1
+  const int64_t K, C;    // columns of z and x, or 0: the product is loaded
+  const int64_t width;   // of a padded row of constants
+  Scratch<S> constants;  // c, e, the columns of W and those of U, each padded
+  vec z[few ? kFewHidden : 1], x[few ? kFew : 1];
   T *r_row, *q_row;
   const T *r, *q;
-  const S *c, *e, *u;
-  vec x[few ? kFew : 1];
+  const S *c, *e, *w, *u;
   T r_tail[kLanes], q_tail[kLanes];
-  const int64_t width, C;
-  Scratch<S> constants;  // c, e and the columns of U, each padded
   template <class A>
   Gated(const A& a, int64_t H)
-      : open_gate(a.gate.made == Made::without_gate), width(Row<S>::size(H)), C(few ? a.gate.C : 0),
-        constants((2 + C) * width) {
+      : open_gate(a.gate.made == Made::without_gate), K(few ? a.gate.K : 0), C(few ? a.gate.C : 0), width(Row<S>::size(H)),
+        constants((2 + K + C) * width) {
     if (a.gate.bias) load_units(constants.memory, static_cast<const T*>(a.gate.bias), H);
     if (a.gate.gate_bias) load_units(constants.memory + width, static_cast<const T*>(a.gate.gate_bias), H);
-    for (int64_t i = 0; i < C * H; ++i)
-      load_units(constants.memory + (2 + i % C) * width + i / C, static_cast<const T*>(a.gate.gate_weight) + i, 1);
+    turn(constants.memory + 2 * width, a.gate.weight, K, H);
+    turn(constants.memory + (2 + K) * width, a.gate.gate_weight, C, H);
   }
+  void turn(S* to, const void* weight, int64_t columns, int64_t H) {
+    for (int64_t i = 0; i < columns * H; ++i)
+      load_units(to + i % columns * width + i / columns, static_cast<const T*>(weight) + i, 1);
+  }
+  INLINE bool makes_r() const { return few && K; }
+  INLINE bool makes_q() const { return few && C; }
   template <class A> INLINE void start(const A& a, int64_t n, int64_t t) {
     const int64_t step = n * a.sequence.T + t, row = step - a.gate.first * a.sequence.T;
-    r_row = static_cast<T*>(a.gate.r) + row * a.sequence.H;
-    if (!few && !open_gate) q_row = static_cast<T*>(a.gate.q) + row * a.sequence.H;
-    if constexpr (few)
+    if (!makes_r()) r_row = static_cast<T*>(a.gate.r) + row * a.sequence.H;
+    if (!makes_q() && !open_gate) q_row = static_cast<T*>(a.gate.q) + row * a.sequence.H;
+    if constexpr (few) {
+      for (int64_t l = 0; l < K; ++l) z[l] = vec{} + static_cast<const T*>(a.gate.z)[step * K + l];
       for (int64_t l = 0; l < C; ++l) x[l] = vec{} + static_cast<const T*>(a.gate.x)[step * C + l];
+    }
   }
-  INLINE void group(int64_t i, int64_t w) {
-    r = w == kLanes ? r_row + i : padded(r_row + i, w, r_tail);
-    if (!few && !open_gate) q = w == kLanes ? q_row + i : padded(q_row + i, w, q_tail);
+  INLINE void group(int64_t i, int64_t count) {
+    if (!makes_r()) r = count == kLanes ? r_row + i : padded(r_row + i, count, r_tail);
+    if (!makes_q() && !open_gate) q = count == kLanes ? q_row + i : padded(q_row + i, count, q_tail);
     c = constants.memory + i;
-    e = constants.memory + width + i;
-    u = constants.memory + 2 * width + i;
+    e = c + width;
+    w = e + width;
+    u = w + K * width;
   }
-  INLINE vec value(int64_t j) { return load(r + j) + load(c + j); }
+  INLINE vec value(int64_t j) {
+    vec y = load(c + j);
+    if (makes_r())
+      for (int64_t l = 0; l < K; ++l) y = z[l] * load(w + l * width + j) + y;
+    else y = load(r + j) + y;
+    return y;
+  }
   INLINE vec open(int64_t j) {
     vec y = load(e + j);
-    if (few)
+    if (makes_q())
       for (int64_t l = 0; l < C; ++l) y = x[l] * load(u + l * width + j) + y;
     else y += load(q + j);
     return sigmoid(y);
@@ -194,7 +210,7 @@ template <class T, class Source> void forward_from(const Forward& f, int64_t n0,
 }
 template <class T> void forward(const Forward& f, int64_t n0, int64_t n1) {
   if constexpr (sizeof(T) == 4)
-    if (f.gate.made == Made::with_few_inputs) return forward_from<T, Gated<T, true>>(f, n0, n1);
+    if (f.gate.K || f.gate.C) return forward_from<T, Gated<T, true>>(f, n0, n1);
   if (f.gate.made != Made::no) return forward_from<T, Gated<T, false>>(f, n0, n1);
   return forward_from<T, Plain<T>>(f, n0, n1);
 }
@@ -212,14 +228,15 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
   Scratch<S> state_memory(2 * size);
   Scratch<integer> zero_memory(kept == Kept::last_zero ? 2 * size : 0);
   constexpr bool few = sink == Sink::few, gated = few || sink == Sink::gate;
-  const int64_t sum_rows = gated ? 2 + f.gate.C : 0;
-  Scratch<S> sums(sum_rows * size);  // over time: dr, dq, and dq times each of the few inputs
+  Gated<T, few> gate(f, gated ? H : 0);
+  const int64_t K = few ? gate.K : 0, C = few ? gate.C : 0, sum_rows = gated ? 2 + K + C : 0;
+  Scratch<S> sums(sum_rows * size);  // over time: dr, dq, dr times each column of z, dq times each of x
+  vec dz[few ? kFewHidden : 1];
   Row<S> later(state_memory.memory), now(state_memory.memory + size);
   Row<integer> later_zero(zero_memory.memory), zero(zero_memory.memory + (kept == Kept::last_zero ? size : 0));
   S taken_d[kLanes] = {};
   integer taken_zero[kLanes] = {};
   T grad_tail[kLanes], state_tail[kLanes];
-  Gated<T, few> gate(f, gated ? H : 0);
   const int64_t ahead = (s.reverse ? 1 : -1) * (1 + 2048 / (H ? H : 1)) * f.grad_stride_t;
   for (int64_t n = n0; n < n1; ++n) {
     const int64_t length = s.length_of(n);
@@ -235,6 +252,7 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
       T* db = sink == Sink::dense ? static_cast<T*>(f.db) + (n * s.T + t) * H : nullptr;
       S* row = sink == Sink::table ? static_cast<S*>(f.table) + f.ids[n * s.T + t] * f.table_stride : nullptr;
       if (gated) gate.start(f, n, t);
+      for (int64_t l = 0; l < K; ++l) dz[l] = vec{};
       for (int64_t g = 0; g < groups; ++g) {
         const int64_t i = g * kLanes, w = H - i < kLanes ? H - i : kLanes;
         const S* e = taken(later.at, i, w, link, s.destination, taken_d);
@@ -254,12 +272,12 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
 #pragma GCC unroll 8
         for (int j = 0; j < 8; ++j) {
           vec d = slide(e + 8 * j, offset);
+          mask alive = {};
           if (grad) d += load(g_t + 8 * j);
           if (kept == Kept::states) {
             const vec a = load(h + 8 * j);
             d *= 1 - a * a;
           } else {
-            mask alive;
             if (kept == Kept::bits) {
               alive = by_parts<mask, Other>(alive_bits & (integer)(1 << j), integer{});
             } else {
@@ -273,29 +291,43 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
           if (sink == Sink::dense && w == kLanes) store(db + i + 8 * j, d);
           if (sink == Sink::table) store(row + i + 8 * j, load(row + i + 8 * j) + d);
           if (gated) {
+            // The derivative of the last state ends at the last zero of a path, so most vectors of early steps are 0.
+            const bool is_zero = kept == Kept::last_zero && !any(alive);
             S* sum = sums.memory + i + 8 * j;
-            vec dr = d;
-            if (!gate.open_gate) {
+            vec dr = d, dq = d;
+            if (!gate.open_gate && !is_zero) {
               const vec o = gate.open(8 * j);
-              const vec dq = d * gate.value(8 * j) * o * (1 - o);
+              dq = d * gate.value(8 * j) * o * (1 - o);
               dr = d * o;
-              store(sum + size, load(sum + size) + dq);
-              if (few)
-                for (int64_t l = 0; l < gate.C; ++l) store(sum + (2 + l) * size, dq * gate.x[l] + load(sum + (2 + l) * size));
-              else store((w == kLanes ? gate.q_row + i : gate.q_tail) + 8 * j, dq);
             }
-            store(sum, load(sum) + dr);
-            store((w == kLanes ? gate.r_row + i : gate.r_tail) + 8 * j, dr);
+            if (!is_zero) {
+              store(sum, load(sum) + dr);
+              sum += size;
+              if (!gate.open_gate) store(sum, load(sum) + dq);
+              for (int64_t l = 0; l < K; ++l) {
+                sum += size;
+                store(sum, dr * gate.z[l] + load(sum));
+                dz[l] += dr * load(gate.w + l * gate.width + 8 * j);
+              }
+              for (int64_t l = 0; l < C; ++l) {
+                sum += size;
+                store(sum, dq * gate.x[l] + load(sum));
+              }
+            }
+            if (!K) store((w == kLanes ? gate.r_row + i : gate.r_tail) + 8 * j, dr);
+            if (!C && !gate.open_gate) store((w == kLanes ? gate.q_row + i : gate.q_tail) + 8 * j, dq);
           }
         }
         if (w != kLanes) {
           if (sink == Sink::dense) store_units(db + i, now.at + i, w);
           if (gated) {
-            __builtin_memcpy(gate.r_row + i, gate.r_tail, w * sizeof(T));
-            if (!few && !gate.open_gate) __builtin_memcpy(gate.q_row + i, gate.q_tail, w * sizeof(T));
+            if (!K) __builtin_memcpy(gate.r_row + i, gate.r_tail, w * sizeof(T));
+            if (!C && !gate.open_gate) __builtin_memcpy(gate.q_row + i, gate.q_tail, w * sizeof(T));
           }
         }
       }
+      if constexpr (few)
+        for (int64_t l = 0; f.gate.dz && l < K; ++l) static_cast<T*>(f.gate.dz)[(n * s.T + t) * K + l] = sum_of(dz[l]);
       now.close(H);
       Row<S> swap = later;
       later = now;
@@ -318,22 +350,28 @@ template <class T, Kept kept, Sink sink> void backward_rows(const Backward& f, i
     if (sink == Sink::dense && length < s.T)
       __builtin_memset(static_cast<T*>(f.db) + (n * s.T + length) * H, 0, (s.T - length) * H * sizeof(T));
     if (gated) {
-      const int64_t m = n - f.gate.first, rest = (s.T - length) * H * sizeof(T), at = (m * s.T + length) * H;
-      if (rest) __builtin_memset(static_cast<T*>(f.gate.r) + at, 0, rest);
-      if (rest && !few && !gate.open_gate) __builtin_memset(static_cast<T*>(f.gate.q) + at, 0, rest);
-      __builtin_memcpy(static_cast<S*>(f.gate.bias_sum) + m * H, sums.memory, H * sizeof(S));
-      if (!gate.open_gate) __builtin_memcpy(static_cast<S*>(f.gate.gate_sum) + m * H, sums.memory + size, H * sizeof(S));
-      if (few)
-        for (int64_t l = 0; l < gate.C; ++l)
-          __builtin_memcpy(static_cast<S*>(f.gate.weight_sum) + (m * gate.C + l) * H, sums.memory + (2 + l) * size,
-                           H * sizeof(S));
+      const int64_t m = n - f.gate.first, rest = s.T - length, at = (m * s.T + length) * H;
+      const auto clear = [&](void* p, int64_t at, int64_t width) {
+        if (rest) __builtin_memset(static_cast<T*>(p) + at, 0, rest * width * sizeof(T));
+      };
+      const auto keep = [&](void* p, int64_t first, int64_t count) {
+        for (int64_t l = 0; l < count; ++l)
+          __builtin_memcpy(static_cast<S*>(p) + (m * count + l) * H, sums.memory + (first + l) * size, H * sizeof(S));
+      };
+      if (!K) clear(f.gate.r, at, H);
+      if (!C && !gate.open_gate) clear(f.gate.q, at, H);
+      if (K && f.gate.dz) clear(f.gate.dz, (n * s.T + length) * K, K);
+      keep(f.gate.bias_sum, 0, 1);
+      if (!gate.open_gate) keep(f.gate.gate_sum, 1, 1);
+      keep(f.gate.weight_sum, 2, K);
+      keep(f.gate.gate_weight_sum, 2 + K, C);
     }
   }
 }
 
 template <class T, Kept kept> void backward_into(const Backward& f, int64_t n0, int64_t n1) {
   if constexpr (sizeof(T) == 4 && kept != Kept::states)
-    if (f.gate.made == Made::with_few_inputs) return backward_rows<T, kept, Sink::few>(f, n0, n1);
+    if (f.gate.K || f.gate.C) return backward_rows<T, kept, Sink::few>(f, n0, n1);
   if (f.gate.made != Made::no) return backward_rows<T, kept, Sink::gate>(f, n0, n1);
   if (f.table) return backward_rows<T, kept, Sink::table>(f, n0, n1);
   return backward_rows<T, kept, Sink::dense>(f, n0, n1);

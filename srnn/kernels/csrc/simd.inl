@@ -126,6 +126,15 @@ INLINE void store(bf16* p, float8 v) {
 }
 INLINE void store(f16* p, float8 v) { write(p, __builtin_convertvector(v, float16x8)); }
 
+// Whether a lane of a mask is set.
+template <class M> INLINE bool any(M mask) {
+  uint64_t parts[sizeof(M) / 8], all = 0;
+  __builtin_memcpy(parts, &mask, sizeof(M));
+  for (uint64_t part : parts) all |= part;
+  return all != 0;
+}
+template <class V> INLINE auto sum_of(V v) { return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7])); }
+
 // max(0, v), but NaN passes, as in torch.relu.
 INLINE float8 relu(float8 v) { return (float8)(~at_most_zero<float>(v) & (Wide<float>::mask)v); }
 INLINE Wide<double>::vec relu(Wide<double>::vec v) {
