@@ -31,6 +31,12 @@ def labels_run(**settings: Any) -> Run:
     return make_run("randomlabels", "srnn", optimizer="adam", **(small | settings))
 
 
+@pytest.fixture(autouse=True)
+def no_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine a run would print one, in the middle of the text that is compared."""
+    monkeypatch.setattr(progress, "EVERY", float("inf"))
+
+
 def printed(run: Run, folder: Path, *others: loop.Watcher) -> str:
     console = Console(file=io.StringIO(), width=200)
     loop.train(run, folder, watchers=[*progress.watchers(console, quiet=False, tensorboard=None), *others])
