@@ -7,7 +7,7 @@ SCANS := srnn/lab/networks/scans
 LIBRARIES := srnn/_C.so $(SCANS)/_C.so
 SOURCES := pyproject.toml constraints.txt setup.py $(wildcard srnn/kernels/csrc/* $(SCANS)/csrc/*)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadgroup  # one process per core
+PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile  # one process per core; tests of a file share what they make
 QUICK := not compile and not trac and not export and not ten_thousand
 
 .PHONY: demo quick test slow backends faults crashes fuzz bench lint asan setup clean help

@@ -30,7 +30,6 @@ from srnn.lab.report import answer, page, readme
 from srnn.lab.training.recipes import make_run
 
 ROOT = Path(__file__).parents[1]
-pytestmark = pytest.mark.xdist_group("page")  # one process makes the pages that these tests share
 world = paper.world
 
 

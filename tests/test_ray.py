@@ -197,9 +197,10 @@ def test_a_run_that_no_machine_has_room_for_is_refused() -> None:
 
 
 def test_a_missing_ray_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SettingError, match=r"--ray needs Ray. Install it with: pip install 'srnn\[ray\]'"):
-        cluster.engine(2, "local")
+    with monkeypatch.context() as patch:  # not until the end of the test, when the cluster is stopped
+        patch.setitem(sys.modules, "ray", None)
+        with pytest.raises(SettingError, match=r"--ray needs Ray. Install it with: pip install 'srnn\[ray\]'"):
+            cluster.engine(2, "local")
 
 
 def test_an_address_without_a_cluster_is_refused() -> None:
