@@ -67,7 +67,7 @@ class LayerDiagnosis:
         if share >= ENOUGH_PATHS:
             return f"Enough paths reach back {distance} steps: with a share of {ENOUGH_PATHS} or more, runs have learned."
         amount = "Hardly any path reaches" if share < FEW_PATHS else "Few paths reach"
-        change = "gate=True and gate_init=-2.0" if self.closed_gates is None else "a lower gate_init, such as -2.0"
+        change = "gate=True" if self.closed_gates is None else "a lower gate_init, such as -3.0"
         return f"{amount} back {distance} steps: if the answer depends on inputs that early, start with {change}."
 
     def _states(self) -> str:

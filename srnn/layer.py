@@ -31,7 +31,7 @@ from srnn.errors import LengthError, SettingError, SettingTypeError, one_of
 
 PERMUTATIONS = ("shift", "partial", "identity", "random")
 STORED = ("random", "given")  # permutations that a state_dict must hold; the others follow from their name
-GATE_INIT = 0.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
+GATE_INIT = -2.0  # what gate_init=None means where there is a gate with a bias; docs/learning.md has the study
 # Weights of these classes can be given to our operators: the last two are what torch.export puts in their place.
 ORDINARY = frozenset((Tensor, nn.Parameter, FakeTensor, FunctionalTensor, type(None)))
 
@@ -423,7 +423,7 @@ class SRNN(_Sequences, _Shuffling):
         mlp: The widths of the hidden layers of f_r; with () it is affine.
         gate: Whether b has the factor sigmoid(W_s x + b_s).
         gate_init: Added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
-            training opens it. None is 0.0, the paper's start.
+            training opens it. None is -2.0; the paper's start is 0.0.
         activation: sigma: "relu"; "clip", which clamps states to [-1, 1] and is as fast; or "tanh".
         permutation: P: "shift"; "partial", where the first H // 4 units keep their place and the others shift; "identity";
             "random", drawn from torch's generator and stored in the state_dict; or an index tensor, (P h)_i =

@@ -289,9 +289,9 @@ FINE = LayerDiagnosis("layer 0", {1: 1.0, 9: 0.5, 10: 0.01}, (0.1, 0.5, 1.0), (0
     [
         ("paths", {}, "Enough paths reach back 9 steps"),
         ("paths", {"survival": {1: 1.0, 9: 0.04, 10: 0.0}}, "Enough paths reach back 9 steps"),
-        ("paths", {"survival": {1: 1.0, 9: 0.039, 10: 0.039}}, "Few paths reach back 9 steps.*a lower gate_init, such as -2.0"),
+        ("paths", {"survival": {1: 1.0, 9: 0.039, 10: 0.039}}, "Few paths reach back 9 steps.*a lower gate_init, such as -3.0"),
         ("paths", {"survival": {1: 1.0, 9: 0.009, 10: 0.0}}, "Hardly any path reaches back 9 steps.*a lower gate_init"),
-        ("paths", {"survival": {1: 0.0}, "closed_gates": None}, "Hardly any path.*1 steps.*gate=True and gate_init=-2.0"),
+        ("paths", {"survival": {1: 0.0}, "closed_gates": None}, "Hardly any path.*1 steps.*gate=True"),
         ("states", {}, "usual size"),
         ("states", {"state_rms": (0.1, 0.5, 10.1)}, "large at the end.*LayerNorm"),
         ("states", {"state_rms": (20.0, 20.0, 9.9)}, "usual size"),

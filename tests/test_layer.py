@@ -843,7 +843,7 @@ def test_weights_start_as_those_of_linear_do() -> None:
     expected = [parameter for linear in linears for parameter in linear.parameters()]
     for permutation in ("shift", "random"):  # the weights do not depend on it
         torch.manual_seed(1)
-        assert_close(list(SRNN(C, H, mlp=(4, 2), permutation=permutation).parameters()), expected)
+        assert_close(list(SRNN(C, H, mlp=(4, 2), gate_init=0.0, permutation=permutation).parameters()), expected)
 
 
 # The permutation.
