@@ -288,7 +288,7 @@ def test_the_compiled_code_refuses_another_device_by_itself(operator: str) -> No
 def test_the_final_form_of_tanh_is_refused(operator: str, mode: str) -> None:
     if mode in modes(operator):
         for given in GOOD[operator].values():
-            with pytest.raises(ANY_ERROR, match="The final form takes relu or clip"):
+            with pytest.raises(ANY_ERROR, match="The final form takes a bounded one, such as relu"):
                 call(mode, operator, given | {"activation": "tanh"})
 
 

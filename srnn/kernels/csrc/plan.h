@@ -168,7 +168,7 @@ struct LastStateOut {
       : h_n(empty({s.N, s.H}, h0.scalar_type())), last_zero(empty({s.N, s.H}, ScalarType::Int)) {
     forward.activation = activation_of(activation);
     if (!is_bounded(forward.activation))
-      refuse("the derivative of " + activation + " needs all states. The final form takes relu or clip");
+      refuse("the derivative of " + activation + " needs all states. The final form takes a bounded one, such as relu");
     forward.sequence = s;
     forward.wanted = Wanted::last_state;
     forward.h0 = read(h0);
