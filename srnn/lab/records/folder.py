@@ -218,5 +218,27 @@ def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:
     return tensors, state
 
 
+def read_state(path: Path) -> dict[str, Any]:
+    """Read the plain values of such a file from its head, which a file without its end still has. No digest is checked.
+
+    Returns:
+        The values, or no values if the file is empty or holds only zero bytes, as files may after a power cut.
+
+    Raises:
+        RecordError: The file cannot be read, or its head is not one that `save_tensors` writes.
+    """
+    content = store.read_bytes(path)
+    if not content.strip(b"\0"):
+        return {}
+    try:
+        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        state = json.loads(head["__metadata__"]["state"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        state = None
+    if not isinstance(state, dict):
+        raise RecordError(f"{path} does not name the run that it belongs to: it is damaged, or another program wrote it")
+    return state
+
+
 def _digest(tensors: Tensors, plain: str) -> str:
     return hashlib.sha256(plain.encode() + safetensors.torch.save(dict(sorted(tensors.items())))).hexdigest()
