@@ -148,17 +148,17 @@ def test_safetensors_can_be_loaded(folder: Path, run: Run) -> None:
 def test_pt2_names_the_import_that_loading_needs(folder: Path, run: Run) -> None:
     code, out, _ = run("export", str(folder), "--format", "pt2")
     assert code == 0
-    assert "before torch.export.load, run: import srnn.kernels" in out
+    assert "before torch.export.load, run: import torch, srnn" in out
     assert pt2.check(export.finished_model(folder)[1], Path("trained.pt2"), (1, 7, 1000)) < 1e-5
     program = (  # torch cannot load the file before the import
         "import torch; f = {'srnn.json': ''}\n"
         "try: torch.export.load('trained.pt2'); raise SystemExit(1)\n"
-        "except RuntimeError: import srnn.kernels\n"
+        "except RuntimeError: import srnn\n"
         "torch.export.load('trained.pt2', extra_files=f); print(f['srnn.json'])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     about = json.loads(done.stdout)
-    assert (about["needs"], about["srnn"]) == ("import srnn.kernels", srnn.__version__)
+    assert (about["needs"], about["srnn"]) == ("import torch, srnn", srnn.__version__)
     content = Path("trained.pt2").read_bytes()
     for damaged in (content[: len(content) // 2], b"", content[:3000] + b"!" + content[3001:]):
         Path("damaged.pt2").write_bytes(damaged)
@@ -170,10 +170,10 @@ def test_pt2_names_the_import_that_loading_needs(folder: Path, run: Run) -> None
 def test_a_compiled_package_gives_the_model_again(folder: Path, run: Run) -> None:
     code, out, _ = run("export", str(folder), "--format", "pt2", "--compiled")
     assert code == 0
-    assert "before torch._inductor.aoti_load_package, run: import srnn.kernels" in out
+    assert "before torch._inductor.aoti_load_package, run: import torch, srnn" in out
     assert pt2.check(export.finished_model(folder)[1], Path("trained.pt2"), (1, 7, 1000)) < 1e-5
     loaded: Any = pt2.load(Path("trained.pt2"))
-    assert loaded.get_metadata()["needs"] == "import srnn.kernels"
+    assert loaded.get_metadata()["needs"] == "import torch, srnn"
 
 
 def test_files_are_replaced_only_if_asked(folder: Path, run: Run) -> None:

@@ -1,7 +1,7 @@
 """A trained model as one file for other programs: `srnn export`. Each format has a file here.
 
 onnx           onnxruntime and others; free batch and time axes, state in and out
-pt2            torch.export, or compiled by AOTInductor; loading needs `import srnn.kernels`
+pt2            torch.export, or compiled by AOTInductor; loading needs `import torch, srnn`
 c              a header in C99 without dependencies, one step at a time
 safetensors    weights and settings, which `tensors.load` makes a model of again
 """
