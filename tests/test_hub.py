@@ -104,7 +104,7 @@ def test_a_folder_is_replaced_only_if_asked_and_only_if_it_is_a_model(tmp_path: 
     model, folder = HubModel(SRNN(C, H)), tmp_path / "model"
     model.save_pretrained(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(SettingError, match="model is not empty. Give a new folder, or replace the model in it"):
+    with pytest.raises(SettingError, match=r"model is not empty\. Give a new folder, or replace the model in it"):
         HubModel(SRNN(C, H + 1)).save_pretrained(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     HubModel(SRNN(C, H + 1)).save_pretrained(folder, overwrite=True)
@@ -201,7 +201,7 @@ def test_weights_that_do_not_fit_a_run_are_one_line_of_error(trained: Path, tmp_
 def test_other_models_are_refused(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingTypeError, match="HubModel takes an SRNN, an SRNNStack or the model of a run, got GRU"):
         HubModel(torch.nn.GRU(C, H))
-    with pytest.raises(SettingTypeError, match="the model of a run needs its settings. Use HubModel.of_run"):
+    with pytest.raises(SettingTypeError, match=r"the model of a run needs its settings\. Use HubModel\.of_run"):
         HubModel(HubModel.of_run(trained).model)
     with pytest.raises(MissingError, match="is not a run folder"):
         HubModel.of_run(tmp_path)

@@ -138,10 +138,10 @@ COMMAND = [sys.executable, "-m", "srnn", "train", "copy", "--length", "20", "--t
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_many_times_is_bit_identical(tmp_path: Path) -> None:
-    rng, command = random.Random(0), [*COMMAND, "--steps", "2000", "--checkpoint-every", "0.02", "--quiet"]
+    rng, command = random.Random(0), [*COMMAND, "--steps", "1500", "--checkpoint-every", "0.02", "--quiet"]
     subprocess.run([*command, "--out", "whole"], cwd=tmp_path, check=True)
     checkpoint, kills = tmp_path / "parts" / "checkpoint.safetensors", 0
-    while kills < 4:
+    while kills < 3:
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         process = subprocess.Popen([*command, "--out", "parts"], cwd=tmp_path)
         while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
@@ -152,7 +152,7 @@ def test_a_process_that_is_killed_many_times_is_bit_identical(tmp_path: Path) ->
         process.wait()
         kills += 1
     subprocess.run([*command, "--out", "parts"], cwd=tmp_path, check=True)
-    assert store.read(tmp_path / "parts" / "record.json")["resumed"] == 4
+    assert store.read(tmp_path / "parts" / "record.json")["resumed"] == 3
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
@@ -683,7 +683,7 @@ def test_weights_of_another_run_are_not_deleted(tmp_path: Path) -> None:
     for name in ("a", "b"):
         loop.train(run, tmp_path / name)
     shutil.copy(tmp_path / "a" / "model.safetensors", tmp_path / "b" / "model.safetensors")
-    with pytest.raises(RecordError, match=r"model\.safetensors belongs to another run .*\. Move it elsewhere to resume the run$"):
+    with pytest.raises(RecordError, match=r"model\.safetensors belongs to another run .*\. Move it elsewhere to resume"):
         loop.train(replace(run, steps=4), tmp_path / "b")
     assert (tmp_path / "b" / "model.safetensors").exists()
 

@@ -106,9 +106,7 @@ class Everything(nn.Module):
         return kernels.gated_scan(b.half(), torch.eye(H).half(), None, b.half(), None, None, h0.half())[0].float()
 
 
-def test_every_operator_in_every_form_is_translated_for_a_users_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_operator_in_every_form_is_translated_for_a_users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also with a bounded activation of which there is only a line in the table."""
     monkeypatch.setitem(kernels.ACTIVATIONS, "relu6", Activation(nn.functional.relu6, (0.0, 6.0)))
     N, T = Dim("N"), Dim("T")

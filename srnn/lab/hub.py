@@ -94,7 +94,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin):
             return plain | {"model": "run", "settings": self.run.as_dict()}
         return plain | {"model": type(self.model).__name__, "settings": layer_settings(self.model)}
 
-    def save_pretrained(  # type: ignore[override]
+    def save_pretrained(
         self, save_directory: str | Path, *, overwrite: bool = False, **push: Any
     ) -> str | None:
         """Write config.json, model.safetensors and README.md to a folder.
@@ -124,7 +124,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin):
         return self.push_to_hub(push.get("repo_id") or folder.name, **given) if push.get("push_to_hub") else None
 
     @classmethod
-    def from_pretrained(  # type: ignore[override]
+    def from_pretrained(
         cls, pretrained_model_name_or_path: str | Path, **download: Any
     ) -> "HubModel":
         """Load a model from a folder, or from the hub if there is no such folder.
@@ -170,7 +170,9 @@ def facts(record: Record) -> dict[str, str]:
 def card(config: Mapping[str, Any]) -> str:
     """Return the text of a model card, in Markdown."""
     is_run = config["model"] == "run"
-    title = f"{config['about'].get('network', 'A model')} on {config['about'].get('task', 'a task')}" if is_run else config["model"]
+    title = (
+        f"{config['about'].get('network', 'A model')} on {config['about'].get('task', 'a task')}" if is_run else config["model"]
+    )
     rows = config["about"] if is_run else {name: json.dumps(value) for name, value in config["settings"].items()}
     rows = {**rows, "srnn": config["srnn"]}
     call = "output = model(batch)  # a srnn.lab.Batch" if is_run else "output, h_n = model(input)"
@@ -233,7 +235,9 @@ def _check_place(folder: Path, overwrite: bool) -> None:
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     if not overwrite:
-        raise SettingError(f"{folder} is not empty. Give a new folder, or replace the model in it (overwrite=True, --overwrite)")
+        raise SettingError(
+            f"{folder} is not empty. Give a new folder, or replace the model in it (overwrite=True, --overwrite)"
+        )
     try:
         read_config(folder / CONFIG)
     except RecordError as error:

@@ -15,7 +15,11 @@ def export(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     format: Annotated[str, typer.Option(help="onnx, pt2, c, safetensors or hub.")],
     out: Annotated[
-        Path | None, typer.Option(help="File to write. For hub, a new or empty folder.", show_default="the name of the run folder, in the current folder")
+        Path | None,
+        typer.Option(
+            help="File to write. For hub, a new or empty folder.",
+            show_default="the name of the run folder, in the current folder",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file, or the model in the folder.")] = False,
     int8: Annotated[
