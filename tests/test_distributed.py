@@ -68,11 +68,10 @@ def workers(process: subprocess.Popen[str]) -> dict[int, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", [20, 7])
-def test_two_processes_make_the_curve_of_one_and_others_resume_it(batch: int, tmp_path: Path) -> None:
-    """Then, of the odd batch, the same command does not train it a second time, and three processes and one resume it."""
-    settings = [*SMALL, "--batch-size", str(batch), "--out", "two"]
-    run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=100, batch_size=batch)
+def test_two_processes_make_the_curve_of_one_and_others_resume_it(tmp_path: Path) -> None:
+    """Also with an odd batch. The same command does not train it a second time, and three processes and one resume it."""
+    settings = [*SMALL, "--batch-size", "7", "--out", "two"]
+    run = make_run("copy", "srnn", length=20, hidden_size=16, threads=1, steps=100, batch_size=7)
     out = finished(torchrun(tmp_path, *settings, "--steps", "100"))
     assert out.count("run folder: two, 2 processes") == 1
     train(run, tmp_path / "one")
@@ -80,10 +79,8 @@ def test_two_processes_make_the_curve_of_one_and_others_resume_it(batch: int, tm
     assert len(one) == len(two) == 100
     torch.testing.assert_close(torch.tensor(two), torch.tensor(one), rtol=1e-4, atol=0)
     assert record(tmp_path / "two")["processes"] == [2]
-    assert record(tmp_path / "two")["examples"] == 100 * batch
+    assert record(tmp_path / "two")["examples"] == 100 * 7
     assert record(tmp_path / "one")["processes"] == [1]
-    if batch == 20:
-        return
     before = (tmp_path / "two" / "record.json").read_bytes()
     again = torchrun(tmp_path, *settings, "--steps", "100")
     finished(again)
