@@ -1,5 +1,10 @@
-"""Shuffling Recurrent Neural Networks: `SRNN` and `SRNNStack` are called like `nn.GRU`; layer.py has the equations."""
+"""Shuffling Recurrent Neural Networks: `SRNN` and `SRNNStack` are called like `nn.GRU`; layer.py has the equations.
 
+`import torch, srnn` registers our operators with torch. Without torch, `import srnn` imports nothing until a name is used, so
+that the command line answers at once.
+"""
+
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,3 +32,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_MODULES})
+
+
+if sys.modules.get("torch") is not None:  # then our operators are registered at once: torch.export.load needs them
+    import_module(f"{__name__}.kernels")

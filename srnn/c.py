@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from srnn import __version__
 from srnn.errors import ExportError, SettingError
+from srnn.kernels import ACTIVATIONS
+from srnn.kernels.activations import Activation
 from srnn.layer import SRNN, InputNetwork
 from srnn.stack import SRNNStack
 
@@ -214,11 +216,6 @@ static inline float $name_sigma(float u)
     return $expression;
 }
 """
-SIGMAS = {
-    "relu": "u < 0.0f ? 0.0f : u",
-    "clip": "u < -1.0f ? -1.0f : u > 1.0f ? 1.0f : u",
-    "tanh": "1.0f - 2.0f / (1.0f + $name_exp(2.0f * u))",
-}
 
 
 def header(
@@ -300,7 +297,8 @@ class _Writer:
         layers, units = rnn.num_layers, rnn.hidden_size
         functions = [LINEAR_INT8 if self.int8 else LINEAR]
         has_sigma = bool({"shift", "keep", "permute"} & self.used)
-        if {"gate", "gru"} & self.used or (has_sigma and self.sigma == "tanh"):
+        expression = _sigma(ACTIVATIONS[self.sigma])
+        if {"gate", "gru"} & self.used or (has_sigma and "$name_exp" in expression):
             functions.append(EXP)
         if has_sigma:
             functions.append(SIGMA)
@@ -328,7 +326,7 @@ class _Writer:
             layers=str(layers),
             units=str(units),
             argument="int x" if alphabet is not None else "const float *x",
-            expression=SIGMAS[self.sigma],
+            expression=expression,
             name=self.name,
         )
 
@@ -467,6 +465,15 @@ def _ranges(permutation: Tensor | None, H: int) -> list[tuple[int, int, bool | N
     if source[kept:] != rest:
         return [(0, H, None)]
     return [each for each in ((0, kept, False), (kept, H, True)) if each[0] < each[1]]
+
+
+def _sigma(activation: Activation) -> str:
+    """sigma(u): the clamp to the bounds of an activation that has any. NaN passes, as in torch."""
+    if activation.bounds is None:
+        return activation.smooth_in_c
+    low, high = activation.bounds
+    expression = "u" if high == torch.inf else f"u > {_number(high)} ? {_number(high)} : u"
+    return expression if low == -torch.inf else f"u < {_number(low)} ? {_number(low)} : {expression}"
 
 
 def _plus(name: str, offset: int) -> str:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 import srnn.c
-from srnn import SRNN, SRNNStack
+from srnn import SRNN, SRNNStack, kernels
 from srnn.errors import ExportError, SettingError
+from srnn.kernels.activations import Activation
 from srnn.lab.export import c as exports
 
 C, H, T = 6, 9, 200
@@ -50,6 +51,19 @@ def run(text: str, x: Tensor, folder: Path, name: str = "model") -> Tensor:
 def test_c_code_gives_what_pytorch_gives(form: str, tmp_path: Path) -> None:
     rnn, x = FORMS[form](), torch.randn(T, C)
     expected = rnn(x)[0].detach()
+    found = run(srnn.c.header(rnn), x, tmp_path)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * max(1.0, float(expected.abs().max())))
+
+
+@needs_compiler
+@pytest.mark.parametrize("activation", [*kernels.ACTIVATIONS, "relu6"])
+def test_a_line_in_the_table_of_activations_is_enough_for_c_code(
+    activation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kernels.ACTIVATIONS, "relu6", Activation(nn.functional.relu6, (0.0, 6.0)))
+    rnn, x = SRNN(C, H, activation=activation, gate=False), 5 * torch.randn(T, C)  # states reach their bounds
+    with kernels.use("torch"):  # the compiled kernels do not know relu6
+        expected = rnn(x)[0].detach()
     found = run(srnn.c.header(rnn), x, tmp_path)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5 * max(1.0, float(expected.abs().max())))
 

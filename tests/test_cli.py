@@ -848,6 +848,11 @@ def test_import_of_the_library_loads_neither_torch_nor_the_laboratory() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "SRNN set()\n", "")
 
 
+@pytest.mark.parametrize("imports", ["import torch, srnn", "import srnn.kernels, torch", "from srnn import SRNN; import torch"])
+def test_operators_are_registered_by_the_import(imports: str) -> None:
+    assert python(f"{imports}; print(torch.ops.srnn.shuffle_scan.default.name())").stdout == "srnn::shuffle_scan\n"
+
+
 def test_public_names_of_the_library_are_listed_and_modules_can_be_reached() -> None:
     program = "import srnn; print(set(srnn.__all__) <= set(dir(srnn)), srnn.kernels.BACKENDS[0], callable(srnn.diagnose))"
     assert python(program).stdout == "True auto True\n"

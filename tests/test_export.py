@@ -18,6 +18,7 @@ from srnn.lab.export.program import Program
 from srnn.lab.tasks import TASKS
 from srnn.lab.training.loop import make_model, train
 from srnn.lab.training.recipes import make_run
+from srnn.lab.training.weights import finished_model
 
 Run = Any  # (*arguments) -> (exit code, stdout, stderr)
 NETWORKS = ("srnn", "srnnstack")
@@ -79,7 +80,7 @@ def test_onnx_gives_the_model_again(folder: Path, run: Run) -> None:
     assert (code, err) == (0, "")
     assert "wrote trained.onnx" in out
     assert "ONNX opset 18" in out
-    model = export.finished_model(folder)[1]
+    model = finished_model(folder)[1]
     assert onnx.check(model, Path("trained.onnx"), (1, 7, 1000)) < 1e-5
     about = onnx.session(Path("trained.onnx")).get_modelmeta().custom_metadata_map
     assert (about["srnn"], json.loads(about["run"])["task"]["name"]) == (srnn.__version__, "copy")
@@ -127,13 +128,13 @@ def test_int8_reports_what_it_costs(folder: Path, run: Run) -> None:
     text = Path("2-bytes.h").read_text()
     Path("2-bytes.h").write_text(text[: len(text) // 3])
     with pytest.raises(ExportError, match=r"must be C99. \w+ reports: "):
-        c.check(export.finished_model(folder)[1], Path("2-bytes.h"), name="m_2_bytes", int8=True)
+        c.check(finished_model(folder)[1], Path("2-bytes.h"), name="m_2_bytes", int8=True)
 
 
 def test_safetensors_can_be_loaded(folder: Path, run: Run) -> None:
     assert run("export", str(folder), "--format", "safetensors", "--out", "m.safetensors")[0] == 0
     settings, loaded = tensors.load(Path("m.safetensors"))
-    expected_settings, expected = export.finished_model(folder)
+    expected_settings, expected = finished_model(folder)
     assert settings == expected_settings
     batch = settings.task.batch(0, 3, 0)
     assert torch.equal(loaded.eval()(batch), expected.eval()(batch))
@@ -148,17 +149,17 @@ def test_safetensors_can_be_loaded(folder: Path, run: Run) -> None:
 def test_pt2_names_the_import_that_loading_needs(folder: Path, run: Run) -> None:
     code, out, _ = run("export", str(folder), "--format", "pt2")
     assert code == 0
-    assert "before torch.export.load, run: import srnn.kernels" in out
-    assert pt2.check(export.finished_model(folder)[1], Path("trained.pt2"), (1, 7, 1000)) < 1e-5
+    assert "before torch.export.load, run: import torch, srnn" in out
+    assert pt2.check(finished_model(folder)[1], Path("trained.pt2"), (1, 7, 1000)) < 1e-5
     program = (  # torch cannot load the file before the import
         "import torch; f = {'srnn.json': ''}\n"
         "try: torch.export.load('trained.pt2'); raise SystemExit(1)\n"
-        "except RuntimeError: import srnn.kernels\n"
+        "except RuntimeError: import srnn\n"
         "torch.export.load('trained.pt2', extra_files=f); print(f['srnn.json'])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     about = json.loads(done.stdout)
-    assert (about["needs"], about["srnn"]) == ("import srnn.kernels", srnn.__version__)
+    assert (about["needs"], about["srnn"]) == ("import torch, srnn", srnn.__version__)
     content = Path("trained.pt2").read_bytes()
     for damaged in (content[: len(content) // 2], b"", content[:3000] + b"!" + content[3001:]):
         Path("damaged.pt2").write_bytes(damaged)
@@ -170,10 +171,10 @@ def test_pt2_names_the_import_that_loading_needs(folder: Path, run: Run) -> None
 def test_a_compiled_package_gives_the_model_again(folder: Path, run: Run) -> None:
     code, out, _ = run("export", str(folder), "--format", "pt2", "--compiled")
     assert code == 0
-    assert "before torch._inductor.aoti_load_package, run: import srnn.kernels" in out
-    assert pt2.check(export.finished_model(folder)[1], Path("trained.pt2"), (1, 7, 1000)) < 1e-5
+    assert "before torch._inductor.aoti_load_package, run: import torch, srnn" in out
+    assert pt2.check(finished_model(folder)[1], Path("trained.pt2"), (1, 7, 1000)) < 1e-5
     loaded: Any = pt2.load(Path("trained.pt2"))
-    assert loaded.get_metadata()["needs"] == "import srnn.kernels"
+    assert loaded.get_metadata()["needs"] == "import torch, srnn"
 
 
 def test_files_are_replaced_only_if_asked(folder: Path, run: Run) -> None:

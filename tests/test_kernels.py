@@ -328,7 +328,7 @@ def test_resets_behind_a_row_s_end_do_not_matter(backend: str, form: str, want: 
 @FAST
 def test_the_final_form_of_tanh_is_refused(backend: str) -> None:
     b, h0, _ = problem(2, 3, 4)
-    with pytest.raises(RuntimeError if backend == "native" else errors.SettingError, match="final form takes relu or clip"):
+    with pytest.raises(RuntimeError if backend == "native" else errors.SettingError, match="final form takes a bounded one"):
         NAMESPACE[backend].shuffle_scan_final(b, h0, None, None, None, None, False, "tanh")
     with pytest.raises((RuntimeError, errors.SettingError), match="gelu"):
         NAMESPACE[backend].shuffle_scan(b, h0, None, None, None, None, False, "gelu")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from filelock import FileLock
 from rich.console import Console
@@ -137,10 +138,10 @@ COMMAND = [sys.executable, "-m", "srnn", "train", "copy", "--length", "20", "--t
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_many_times_is_bit_identical(tmp_path: Path) -> None:
-    rng, command = random.Random(0), [*COMMAND, "--steps", "2000", "--checkpoint-every", "0.02", "--quiet"]
+    rng, command = random.Random(0), [*COMMAND, "--steps", "1500", "--checkpoint-every", "0.02", "--quiet"]
     subprocess.run([*command, "--out", "whole"], cwd=tmp_path, check=True)
     checkpoint, kills = tmp_path / "parts" / "checkpoint.safetensors", 0
-    while kills < 4:
+    while kills < 3:
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         process = subprocess.Popen([*command, "--out", "parts"], cwd=tmp_path)
         while process.poll() is None and (not checkpoint.exists() or checkpoint.stat().st_mtime_ns == before):
@@ -151,7 +152,7 @@ def test_a_process_that_is_killed_many_times_is_bit_identical(tmp_path: Path) ->
         process.wait()
         kills += 1
     subprocess.run([*command, "--out", "parts"], cwd=tmp_path, check=True)
-    assert store.read(tmp_path / "parts" / "record.json")["resumed"] == 4
+    assert store.read(tmp_path / "parts" / "record.json")["resumed"] == 3
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
@@ -682,9 +683,40 @@ def test_weights_of_another_run_are_not_deleted(tmp_path: Path) -> None:
     for name in ("a", "b"):
         loop.train(run, tmp_path / name)
     shutil.copy(tmp_path / "a" / "model.safetensors", tmp_path / "b" / "model.safetensors")
-    with pytest.raises(RecordError, match=r"model\.safetensors belongs to another run"):
+    with pytest.raises(RecordError, match=r"model\.safetensors belongs to another run .*\. Move it elsewhere to resume"):
         loop.train(replace(run, steps=4), tmp_path / "b")
     assert (tmp_path / "b" / "model.safetensors").exists()
+
+
+def damaged(whole: bytes) -> dict[str, bytes]:
+    flipped = whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]
+    return {"cut": whole[:-100], "flipped": flipped, "empty": b"", "zeros": bytes(len(whole))}
+
+
+@pytest.mark.parametrize("damage", damaged(bytes(200)))
+def test_damaged_weights_of_the_run_are_written_again_when_it_is_extended(damage: str, tmp_path: Path) -> None:
+    run = copy_run(schedule="constant", steps=2)
+    loop.train(run, tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(damaged(path.read_bytes())[damage])
+    assert loop.train(replace(run, steps=4), tmp_path).updates == 4
+    loop.train(replace(run, steps=4), tmp_path / "whole")
+    expected = load_tensors(tmp_path / "whole" / "model.safetensors")[0]
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in load_tensors(path)[0].items())
+
+
+@pytest.mark.parametrize(
+    "content", [b"mine", safetensors.torch.save({"x": torch.ones(1)}), b"\xff" * 200], ids=["text", "safetensors", "bytes"]
+)
+def test_a_model_file_of_another_program_is_not_deleted(content: bytes, tmp_path: Path) -> None:
+    run = copy_run(schedule="constant", steps=2)
+    loop.train(run, tmp_path)
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    said = "does not name the run that it belongs to: it is damaged, or another program wrote it. Move it elsewhere"
+    with pytest.raises(RecordError, match=said):
+        loop.train(replace(run, steps=4), tmp_path)
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("plain", [{"kind": ["run"]}, {"run": nested(900)}, {"run": {}}, {"belongs_to": ["x"]}])

@@ -59,7 +59,7 @@ def replaced(record: dict[str, Any], path: tuple[Any, ...], odd: Any) -> dict[st
     return found
 
 
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))]
+SEEDS = [0, pytest.param(1, marks=pytest.mark.slow)]  # `make fuzz` draws more
 
 
 @pytest.fixture(params=SEEDS)

@@ -16,6 +16,7 @@ from torch.export import Dim
 import srnn.onnx
 from srnn import SRNN, SRNNStack, kernels
 from srnn.errors import MissingPackageError, SettingTypeError
+from srnn.kernels.activations import Activation
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::FutureWarning", "ignore:.*torch.jit:DeprecationWarning", "ignore:# The axis name"
 )
 
+BACKENDS = {"relu6": "torch"}  # the compiled kernels do not know it
 Run = Callable[..., list[Tensor]]
 
 
@@ -87,23 +89,26 @@ class Everything(nn.Module):
         found: list[Tensor] = []
         permutation = torch.tensor([2, 0, 1, 4, 3])
         for activation, reverse, masked in itertools.product(kernels.ACTIVATIONS, (False, True), (False, True)):
-            how: dict[str, Any] = {"activation": activation, "reverse": reverse}
+            how: dict[str, Any] = {"activation": activation, "reverse": reverse, "backend": BACKENDS.get(activation, "auto")}
             how |= {"lengths": lengths, "reset": reset} if masked else {"permutation": permutation}
             found += kernels.scan(b, h0, **how)
         found += kernels.scan(table, h0, ids=ids, reset=reset, reverse=True)
         found.append(kernels.scan(table, h0, ids=ids, final=True, reverse=True)[1])
         found.append(kernels.scan(b, h0, final=True, lengths=lengths, activation="clip")[1])
-        return (*found, self.cell(b[:, 0], h0), self.in_half(b, h0))
+        found += (self.cell(b[:, 0], h0, activation) for activation in kernels.ACTIVATIONS if activation not in BACKENDS)
+        return (*found, self.in_half(b, h0))
 
-    def cell(self, x: Tensor, h: Tensor) -> Tensor:
+    def cell(self, x: Tensor, h: Tensor, activation: str) -> Tensor:
         maps = [torch.eye(H), torch.ones(H), torch.eye(H) * 2, torch.zeros(H), torch.eye(H) * 3, torch.ones(H)]
-        return torch.ops.srnn.cell(x, h, maps, None, True, True, "clip")
+        return torch.ops.srnn.cell(x, h, maps, None, True, True, activation)
 
     def in_half(self, b: Tensor, h0: Tensor) -> Tensor:
         return kernels.gated_scan(b.half(), torch.eye(H).half(), None, b.half(), None, None, h0.half())[0].float()
 
 
-def test_every_operator_in_every_form_is_translated_for_a_users_module(tmp_path: Path) -> None:
+def test_every_operator_in_every_form_is_translated_for_a_users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with a bounded activation of which there is only a line in the table."""
+    monkeypatch.setitem(kernels.ACTIVATIONS, "relu6", Activation(nn.functional.relu6, (0.0, 6.0)))
     N, T = Dim("N"), Dim("T")
     module, file, axes = Everything().eval(), tmp_path / "everything.onnx", {0: N, 1: T}
 

@@ -124,6 +124,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "beyond T": torch.full((N, H), 10**6, dtype=torch.int32),
         "beyond a row's length": torch.full((N, H), T, dtype=torch.int32),
     },
+    "reset with last zeros": {"after a last zero": torch.ones(N, T, dtype=torch.bool)},
     "activation": {"unknown": "sin", "empty": ""},
     "kind": {"unknown": "tanh"},
     "needs": {"short": [1], "none": [], "long": [1] * 9},
@@ -155,6 +156,8 @@ def wrong_values(name: str, given: Arguments) -> Iterator[tuple[str, Any]]:
     yield from VALUES.get(key, {}).items()
     if name == "grad" and value is None:
         yield "with last zeros", OUTPUT
+    if name == "reset" and given.get("kept") is LAST_ZEROS:
+        yield from VALUES["reset with last zeros"].items()
     if name == "maps":
         yield from {"none": [], "one missing": value[:-1], "gate missing": value[:2]}.items()
         for i, each in enumerate(value):
@@ -288,7 +291,7 @@ def test_the_compiled_code_refuses_another_device_by_itself(operator: str) -> No
 def test_the_final_form_of_tanh_is_refused(operator: str, mode: str) -> None:
     if mode in modes(operator):
         for given in GOOD[operator].values():
-            with pytest.raises(ANY_ERROR, match="The final form takes relu or clip"):
+            with pytest.raises(ANY_ERROR, match="The final form takes a bounded one, such as relu"):
                 call(mode, operator, given | {"activation": "tanh"})
 
 

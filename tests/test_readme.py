@@ -30,7 +30,8 @@ EVERY = [pytest.param(path, *block, id=f"{path.name} line {block[0]}") for path 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:.*torch.jit:DeprecationWarning")  # torch's exporter on itself
 @pytest.mark.parametrize(("path", "line", "code"), EVERY)
-def test_block_runs_by_itself(path: Path, line: int, code: str) -> None:
+def test_block_runs_by_itself(path: Path, line: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a block may write files
     names: dict[str, Any] = {}
     # Blank lines in front make a traceback name the page's own line.
     exec(compile("\n" * (line - 1) + code, path, "exec"), names)

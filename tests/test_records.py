@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from srnn.errors import InUseError, RecordError
+from srnn.errors import InUseError, RecordError, StorageError
 from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder
@@ -237,6 +237,14 @@ def test_new_folders_are_on_the_disk_before_anything_is_in_them(tmp_path: Path, 
     assert synced == [(tmp_path.name, ["a"]), ("a", ["b"])]
     store.make_folder(tmp_path / "a" / "b")
     assert len(synced) == 2
+
+
+@pytest.mark.parametrize("name", ["file/copy.jsonl", "file/x/copy.jsonl"])
+def test_a_file_where_a_folder_is_needed_is_not_a_directory(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StorageError, match=rf"{name} cannot be written: Not a directory\. Give another --results$"):
+        store.make_room(tmp_path / name)
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_torn_last_line_is_reported_and_the_next_record_is_whole(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -136,6 +137,15 @@ def test_damaged_lines_are_named_and_the_rest_is_shown(folder: Path, capsys: pyt
     assert "copy length 12" in shown.out
     lab.list_runs(folder / "results", Console(quiet=True))  # as with --json, whose output is for programs
     assert "is damaged" in capsys.readouterr().err
+
+
+def test_a_record_of_another_run_is_refused_and_the_others_are_shown(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        train(make_run("copy", "srnn", length=5, hidden_size=8, batch_size=2, steps=2), tmp_path / name)
+    shutil.copy(tmp_path / "a" / "record.json", tmp_path / "b" / "record.json")  # the same settings, but another run
+    states = {row["folder"]: row["state"] for row in lab.list_runs(tmp_path, Console(quiet=True))}
+    refused = f"unreadable: {tmp_path}/b/record.json belongs to another run than run.json next to it"
+    assert states == {"a": "finished", "b": refused, "c": "finished"}
 
 
 def test_measurements_are_not_runs(folder: Path) -> None:

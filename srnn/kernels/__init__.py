@@ -65,7 +65,7 @@ def shuffle_scan(
         reset: Booleans [N, T]. True at t starts a new sequence there: no state passes from t - 1 to t or back, and at t = 0 h0
             is discarded. Resets from a row's length on are ignored.
         reverse: Whether each row runs from its last valid step to its first.
-        activation: sigma: "relu", "clip" or "tanh".
+        activation: The name of sigma: see `srnn.SRNN`.
         final: Whether to return only the last state of each row. With ReLU or clip this keeps one integer per unit for the
             derivative, and nothing that grows with T.
         backend: "auto", "native", "reference" or "torch".

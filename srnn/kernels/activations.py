@@ -1,4 +1,4 @@
-"""The activations sigma, each with what its derivative needs: the only table of them in Python.
+"""The activations sigma, each with what its derivative and its exports need: the only table of them in Python.
 
 A new activation is a line here, and its code in csrc/kernels.h and csrc/simd.inl. The tests run over this table.
 """
@@ -18,11 +18,14 @@ class Activation:
     Attributes:
         function: sigma itself, for tensors of any shape.
         bounds: The interval to which sigma clamps its input. Its derivative is then 0 at a bound and 1 elsewhere, so that one
-            bit per state is enough for the backward pass. None if sigma is smooth; its backward pass needs the states.
+            bit per state is enough for the backward pass, and exports clamp to it too. None if sigma is smooth; its backward
+            pass needs the states.
+        smooth_in_c: A smooth sigma of u as an expression in C, where $name_exp is the exponential function. See srnn/c.py.
     """
 
     function: Callable[[Tensor], Tensor]
     bounds: tuple[float, float] | None
+    smooth_in_c: str = ""
 
     def is_flat(self, h: Tensor) -> Tensor:
         """Where the derivative is 0, from the states. It is 1 for a NaN of an activation without upper bound, as in torch."""
@@ -33,7 +36,7 @@ class Activation:
 
 ACTIVATIONS = {
     "relu": Activation(torch.relu, (0.0, torch.inf)),
-    "tanh": Activation(torch.tanh, None),
+    "tanh": Activation(torch.tanh, None, smooth_in_c="1.0f - 2.0f / (1.0f + $name_exp(2.0f * u))"),
     "clip": Activation(F.hardtanh, (-1.0, 1.0)),
 }
 

@@ -313,4 +313,4 @@ def _activation(name: str) -> None:
 
 def _bounded(activation: str) -> None:
     if ACTIVATIONS[activation].bounds is None:
-        raise SettingError(f"the derivative of {activation} needs all states. The final form takes relu or clip")
+        raise SettingError(f"the derivative of {activation} needs all states. The final form takes a bounded one, such as relu")

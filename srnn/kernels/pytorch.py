@@ -94,7 +94,7 @@ def shuffle_scan_backward(
 
     start = grad_n[:, walk.inverse].to(_wide(grad_n))
     if kept.dtype == torch.int32:
-        check_last_zeros(kept, walk.ends)
+        check_last_zeros(kept, walk.ends, reset, reverse)
         d_1 = _last_stretch(start, walk.ends - kept[:, walk.inverse], walk, store)
     else:
         grad = grad_n.new_zeros(()).expand(walk.shape) if grad is None else grad
@@ -117,7 +117,7 @@ def shuffle_scan_tangent(
             walk.write(states, None, steps, walk.settle(s, steps))
 
     if final:
-        check_last_zeros(kept, walk.ends)
+        check_last_zeros(kept, walk.ends, reset, reverse)
         # `kept` names a unit by the place where it ends, the walk by the place where it starts
         kept = kept.gather(1, _powers(walk.inverse, walk.ends[:, 0]))
     s_n = _derivative(v, ids, v0.to(_wide(v)), kept, walk, store)
@@ -142,11 +142,19 @@ def check_values(b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe) -> N
         raise SettingError(f"permutation must hold each of 0 to {H - 1} once, got {came}")
 
 
-def check_last_zeros(kept: Tensor, ends: Tensor) -> None:
-    """Raises unless each last zero of a row [N, H] is a step of that row, or 0 for none; `ends` [N, 1] are the lengths."""
-    if kept.numel() and bool(((kept < 0) | (kept > ends)).any()):
+def check_last_zeros(kept: Tensor, ends: Tensor, reset: Maybe, reverse: bool) -> None:
+    """Raises unless each last zero of a row [N, H] is a step of that row, or 0 for none, and none is before the last reset.
+
+    `ends` [N, 1] are the lengths. A forward pass with this reset keeps no others: nothing passes a reset.
+    """
+    least = torch.zeros_like(ends)
+    if reset is not None and reset.shape[1]:
+        t = torch.arange(reset.shape[1], device=reset.device)
+        crossed = reset & (t > 0) & (t < ends)
+        least = torch.where(crossed, ends - t if reverse else t, 0).amax(1, keepdim=True)
+    if kept.numel() and bool(((kept < least) | (kept > ends)).any()):
         got = f"{int(kept.min())} to {int(kept.max())}"
-        raise LengthError(f"kept must hold last zeros between 0 and the length of their row, got {got}")
+        raise LengthError(f"kept must hold last zeros between the last reset of their row, or 0, and its length, got {got}")
 
 
 def input_drive(z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe) -> Tensor:

@@ -322,8 +322,6 @@ def calls(draw: Any) -> tuple[str, dict[str, Any]]:
     operator = draw(st.sampled_from(sorted(test_operators.GOOD)))
     given = dict(test_operators.GOOD[operator][draw(st.sampled_from(sorted(test_operators.GOOD[operator])))])
     tensors = [name for name, value in given.items() if isinstance(value, Tensor)]
-    if given.get("kept") is test_operators.LAST_ZEROS:
-        tensors.remove("reset")  # these last zeros are those without resets
     for name in draw(st.lists(st.sampled_from(tensors), max_size=2, unique=True)):
         given[name] = draw(changed(given[name]))
     return operator, given

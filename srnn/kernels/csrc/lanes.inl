@@ -56,11 +56,9 @@ template <class T, Activation activation> void table_lanes(const TableScan& f, i
 }
 
 template <class T> void table_forward(const TableScan& f, int64_t item0, int64_t item1) {
-  switch (f.activation) {
-    case Activation::relu: return table_lanes<T, Activation::relu>(f, item0, item1);
-    case Activation::clip: return table_lanes<T, Activation::clip>(f, item0, item1);
-    case Activation::tanh: return;  // not bounded: shuffle_scan.cpp refuses it
-  }
+  with_activation(f.activation, [&](auto sigma) {  // shuffle_scan.cpp refuses those that are not bounded
+    if constexpr (is_bounded(decltype(sigma)::value)) table_lanes<T, decltype(sigma)::value>(f, item0, item1);
+  });
 }
 
 template <class S> INLINE void add_units(S* to, const S* from, int64_t count) {

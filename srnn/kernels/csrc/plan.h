@@ -128,14 +128,18 @@ struct Plan {
   }
 };
 
-// Throws unless each last zero [N, H] is a step of its row, or 0 for none: the derivative keeps lists by step.
+// Throws unless each last zero [N, H] is a step of its row, or 0 for none, and none is before the last reset: the derivative
+// keeps lists by step, and takes it that nothing passes a reset.
 inline void check_last_zeros(const Sequence& s, const int32_t* last_zero) {
   for (int64_t n = 0; n < s.N; ++n) {
-    uint32_t most = 0;  // a negative number is a large one
-    for (int64_t i = 0; i < s.H; ++i) most = std::max(most, static_cast<uint32_t>(last_zero[n * s.H + i]));
-    if (most > s.length_of(n))
-      refuse(must("kept", "hold last zeros between 0 and the length of their row, " + std::to_string(s.length_of(n)) +
-                              ", got " + std::to_string(static_cast<int32_t>(most))));
+    const int64_t length = s.length_of(n);
+    int64_t least = s.reset && length ? length - 1 : 0;  // one step before the last one that starts from zeros
+    while (least > 0 && !s.is_cut(n, length, least + 1)) --least;
+    const auto [low, high] = std::minmax_element(last_zero + n * s.H, last_zero + (n + 1) * s.H);
+    if (s.H && (*low < least || *high > length))
+      refuse(must("kept", "hold last zeros between the last reset of their row, or 0, and its length, here between " +
+                              std::to_string(least) + " and " + std::to_string(length) + ", got " +
+                              std::to_string(*low) + " to " + std::to_string(*high)));
   }
 }
 
@@ -168,7 +172,7 @@ struct LastStateOut {
       : h_n(empty({s.N, s.H}, h0.scalar_type())), last_zero(empty({s.N, s.H}, ScalarType::Int)) {
     forward.activation = activation_of(activation);
     if (!is_bounded(forward.activation))
-      refuse("the derivative of " + activation + " needs all states. The final form takes relu or clip");
+      refuse("the derivative of " + activation + " needs all states. The final form takes a bounded one, such as relu");
     forward.sequence = s;
     forward.wanted = Wanted::last_state;
     forward.h0 = read(h0);

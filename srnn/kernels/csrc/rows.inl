@@ -202,11 +202,7 @@ template <class T, class Source, Activation activation> void forward_as(const Fo
   forward_rows<T, Source, activation, Wanted::states>(f, n0, n1);
 }
 template <class T, class Source> void forward_from(const Forward& f, int64_t n0, int64_t n1) {
-  switch (f.activation) {
-    case Activation::relu: return forward_as<T, Source, Activation::relu>(f, n0, n1);
-    case Activation::tanh: return forward_as<T, Source, Activation::tanh>(f, n0, n1);
-    case Activation::clip: return forward_as<T, Source, Activation::clip>(f, n0, n1);
-  }
+  with_activation(f.activation, [&](auto sigma) { forward_as<T, Source, decltype(sigma)::value>(f, n0, n1); });
 }
 template <class T> void forward(const Forward& f, int64_t n0, int64_t n1) {
   if constexpr (sizeof(T) == 4)

@@ -141,6 +141,15 @@ INLINE Wide<double>::vec relu(Wide<double>::vec v) {
   return (Wide<double>::vec)(~at_most_zero<double>(v) & (Wide<double>::mask)v);
 }
 
+// Calls `work` with a std::integral_constant of the activation: kernels are compiled once for each.
+template <class Work> INLINE void with_activation(Activation activation, Work work) {
+  switch (activation) {
+    case Activation::relu: return work(std::integral_constant<Activation, Activation::relu>());
+    case Activation::tanh: return work(std::integral_constant<Activation, Activation::tanh>());
+    case Activation::clip: return work(std::integral_constant<Activation, Activation::clip>());
+  }
+}
+
 // Applies a bounded activation to v and returns where its derivative is 0. NaN passes; its derivative is 0 with clip, 1 with
 // relu.
 template <Activation activation, class V> INLINE auto bounded(V& v) {

@@ -13,11 +13,15 @@ from srnn.lab.terminal import say
 
 def export(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    format: Annotated[str, typer.Option(help="onnx, pt2, c or safetensors.")],
+    format: Annotated[str, typer.Option(help="onnx, pt2, c, safetensors or hub.")],
     out: Annotated[
-        Path | None, typer.Option(help="File to write.", show_default="the name of the run folder, in the current folder")
+        Path | None,
+        typer.Option(
+            help="File to write. For hub, a new or empty folder.",
+            show_default="the name of the run folder, in the current folder",
+        ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file, or the model in the folder.")] = False,
     int8: Annotated[
         bool, typer.Option("--int8", help="c: store weights as 8-bit integers, and report what that costs.")
     ] = False,
@@ -32,7 +36,8 @@ def export(
     The file is compared with the model in PyTorch, where there is something to run it.
 
     [dim]srnn export runs/copy-srnn-1f0c33a9 --format onnx
-    srnn export runs/copy-srnn-1f0c33a9 --format c --out model.h[/dim]
+    srnn export runs/copy-srnn-1f0c33a9 --format c --out model.h
+    srnn export runs/copy-srnn-1f0c33a9 --format hub --out model[/dim]
     """
     from srnn.lab import export as exports
     from srnn.lab.training import recipes
@@ -46,5 +51,6 @@ def export(
         options |= {name: True} if given else {}
     file, lines = exports.export(run, format, out, overwrite=overwrite, **options)
     console = Console()
-    for line in (f"wrote {file}, {file.stat().st_size:,} bytes", *lines):
+    size = sum(each.stat().st_size for each in (file.iterdir() if file.is_dir() else [file]))
+    for line in (f"wrote {file}, {size:,} bytes", *lines):
         say(console, line)

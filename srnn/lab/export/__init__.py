@@ -1,9 +1,10 @@
-"""A trained model as one file for other programs: `srnn export`. Each format has a file here.
+"""A trained model as one file, or a folder, for other programs: `srnn export`. Each format has a file here.
 
 onnx           onnxruntime and others; free batch and time axes, state in and out
-pt2            torch.export, or compiled by AOTInductor; loading needs `import srnn.kernels`
+pt2            torch.export, or compiled by AOTInductor; loading needs `import torch, srnn`
 c              a header in C99 without dependencies, one step at a time
 safetensors    weights and settings, which `tensors.load` makes a model of again
+hub            a folder for the Hugging Face hub: weights, settings and a model card
 """
 
 import os
@@ -14,21 +15,25 @@ from typing import Any
 
 from torch import nn
 
-from srnn.errors import ExportError, RecordError, SettingError, one_of
-from srnn.lab.export import c, onnx, pt2, tensors
+from srnn.errors import ExportError, SettingError, one_of
+from srnn.lab.export import c, hub, onnx, pt2, tensors
+from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder
-from srnn.lab.training.loop import read_run
-from srnn.lab.training.model import Model
-from srnn.lab.training.run import Run
-from srnn.lab.training.weights import load
+from srnn.lab.training.weights import finished_model
 from srnn.layer import SRNN
 from srnn.stack import SRNNStack
 
 Writer = Callable[..., list[str]]  # of a model, its run and a path, and what to report about the file
-WRITERS: dict[str, Writer] = {"onnx": onnx.write, "pt2": pt2.write, "c": c.write, "safetensors": tensors.write}
+WRITERS: dict[str, Writer] = {
+    "onnx": onnx.write,
+    "pt2": pt2.write,
+    "c": c.write,
+    "safetensors": tensors.write,
+    "hub": hub.write,
+}
 TAKES = {"onnx": (SRNN, SRNNStack), "pt2": (SRNN, SRNNStack), "c": (SRNN, SRNNStack, nn.GRU)}  # layers, all if not listed
-SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "c": ".h", "safetensors": ".safetensors"}
+SUFFIXES = {"onnx": ".onnx", "pt2": ".pt2", "c": ".h", "safetensors": ".safetensors", "hub": "-hub"}
 
 
 def export(
@@ -39,8 +44,9 @@ def export(
     Args:
         path: Run folder.
         format: One of WRITERS.
-        out: The file. By default it has the name of the run folder and is in the current folder.
-        overwrite: Whether an existing file may be replaced.
+        out: The file, or the folder of the format hub. By default it has the name of the run folder and is in the current
+            folder.
+        overwrite: Whether an existing file, or the model in an existing folder, may be replaced.
         **options: Options of the format.
 
     Returns:
@@ -58,6 +64,9 @@ def export(
         known = "srnn, srnnstack and gru" if format == "c" else "srnn and srnnstack"
         raise ExportError(f"--format {format} takes the networks {known}, and this run has {run.network.name}. Use safetensors")
     out = Path(f"{path.resolve().name}{SUFFIXES[format]}") if out is None else out
+    if format == "hub":  # a folder, whose writer knows what may be replaced in it
+        record = records.load(RunFolder(path).record)
+        return out, WRITERS[format](model, run, out, record=record, overwrite=overwrite, **options)
     if os.path.lexists(out) and not overwrite:
         raise SettingError(f"{out} exists. Give another --out, or --overwrite to replace it")
     if out.is_dir():
@@ -66,13 +75,3 @@ def export(
         options["name"] = re.sub(r"^(?![A-Za-z])", "m_", re.sub(r"\W", "_", out.stem, flags=re.ASCII))
     with store.replacing(out) as new:
         return out, WRITERS[format](model, run, new, **options)
-
-
-def finished_model(path: Path) -> tuple[Run, Model]:
-    """Returns a finished run and its model, with the weights that it reports."""
-    run, place = read_run(path), RunFolder(path)
-    if not place.model.exists():
-        reason = "the run diverged before its first checkpoint" if place.record.exists() else "the run is not finished"
-        advice = "" if place.record.exists() else f". Finish it with: srnn train --resume {path}"
-        raise RecordError(f"{path} has no model.safetensors: {reason}{advice}")
-    return run, load(path)

@@ -2,7 +2,7 @@
 
 The graph calls our operators, so a program must register them before it loads the file. torch raises its own error otherwise.
 
-    import srnn.kernels                                    # `import srnn` alone imports nothing yet
+    import torch, srnn                                     # in this order, or `import srnn.kernels` in any
     model = torch.export.load("model.pt2").module()        # or torch._inductor.aoti_load_package("model.pt2")
     output, state = model(input=x, state=state)
 
@@ -27,7 +27,7 @@ from srnn.lab.records import store
 from srnn.lab.training.model import Model
 from srnn.lab.training.run import Run
 
-NEEDS = "import srnn.kernels"
+NEEDS = "import torch, srnn"
 TOLERANCE = 1e-5  # share of the largest number
 
 

@@ -27,7 +27,7 @@ def load(file: Path) -> tuple[Run, Model]:
     Raises:
         RecordError: The file is missing or damaged, or is not of this kind.
     """
-    weights, state = load_tensors(file)
+    weights, state = load_tensors(file, advice="Export the model again")
     if (state.get("kind"), state.get("format")) != (KIND, FORMAT) or not isinstance(state.get("run"), dict):
         raise RecordError(f"{file} is not an exported model of format {FORMAT}. `srnn export --format safetensors` writes one")
     run = from_dict(state["run"])

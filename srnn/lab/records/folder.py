@@ -33,6 +33,7 @@ from srnn.errors import InUseError, ReadOnlyError, RecordError, StorageError
 from srnn.lab.records import store
 
 BELONGS_TO = "belongs_to"
+SCRATCH = "Delete the folder's files to start from scratch"  # advice about a damaged file of a run
 RUNS = Path("runs")  # where run folders are, unless --out is given
 Tensors = dict[str, Tensor]
 
@@ -190,18 +191,21 @@ def save_tensors(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
     store.replace(path, safetensors.torch.save(body, {"state": plain, "sha256": _digest(body, plain)}))
 
 
-def load_tensors(path: Path) -> tuple[Tensors, dict[str, Any]]:
+def load_tensors(path: Path, advice: str = SCRATCH) -> tuple[Tensors, dict[str, Any]]:
     """Read what `save_tensors` wrote.
+
+    Args:
+        path: The file.
+        advice: Ends the message about a damaged file.
 
     Raises:
         RecordError: The file is missing or damaged.
     """
-    return parse_tensors(store.read_bytes(path), path)
+    return parse_tensors(store.read_bytes(path), path, advice)
 
 
-def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:
+def parse_tensors(content: bytes, path: Path, advice: str = SCRATCH) -> tuple[Tensors, dict[str, Any]]:
     """Parse the content of such a file."""
-    advice = "Delete the folder's files to start from scratch"
     try:
         tensors = safetensors.torch.load(content)
         about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
@@ -216,6 +220,28 @@ def parse_tensors(content: bytes, path: Path) -> tuple[Tensors, dict[str, Any]]:
     if not isinstance(state, dict):
         raise RecordError(f"{path} is damaged (expected one JSON object, got a {type(state).__name__}). {advice}")
     return tensors, state
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """Read the plain values of such a file from its head, which a file without its end still has. No digest is checked.
+
+    Returns:
+        The values, or no values if the file is empty or holds only zero bytes, as files may after a power cut.
+
+    Raises:
+        RecordError: The file cannot be read, or its head is not one that `save_tensors` writes.
+    """
+    content = store.read_bytes(path)
+    if not content.strip(b"\0"):
+        return {}
+    try:
+        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        state = json.loads(head["__metadata__"]["state"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        state = None
+    if not isinstance(state, dict):
+        raise RecordError(f"{path} does not name the run that it belongs to: it is damaged, or another program wrote it")
+    return state
 
 
 def _digest(tensors: Tensors, plain: str) -> str:

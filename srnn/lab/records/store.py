@@ -70,10 +70,17 @@ def sync(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, and sync their names to disk, so that a power cut does not lose what is in them."""
+    """Make a folder and those above it, and sync their names to disk, so that a power cut does not lose what is in them.
+
+    Raises:
+        NotADirectoryError: The path, or one above it, is a file.
+    """
     if not path.is_dir():
         make_folder(path.parent)
-        path.mkdir(exist_ok=True)
+        try:
+            path.mkdir(exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         sync(path.parent)
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from srnn.errors import DivergedError, Interrupted, MissingError, ReadOnlyError, RecordError, SettingError, TeamError
 from srnn.lab.records import record as records
 from srnn.lab.records import store
-from srnn.lab.records.folder import BELONGS_TO, RunFolder, Tensors, load_tensors, save_tensors
+from srnn.lab.records.folder import BELONGS_TO, RunFolder, Tensors, load_tensors, read_state, save_tensors
 from srnn.lab.records.record import Evaluation, Losses, Record, Score
 from srnn.lab.tasks.task import Batch, Task, mix
 from srnn.lab.training import checkpoint, distributed, optimizers, schedule
@@ -111,7 +111,7 @@ def train(
             if into is not None:
                 store.make_room(into)
             if place.model.exists():
-                read_weights(place, run, is_old_allowed=True)  # weights of another run are not deleted
+                _check_old_weights(place, run)
             content = store.read_bytes(place.checkpoint) if place.checkpoint.exists() else None
             # Whatever is wrong shows before anything is written.
             training = Training(run, place, checkpoint_every, watchers, team, content)
@@ -209,14 +209,26 @@ def is_of_run(plain: object, name: object, run: Run, place: RunFolder, path: Pat
     return not differing
 
 
-def read_weights(place: RunFolder, run: Run, *, is_old_allowed: bool = False) -> Tensors:
+def _check_old_weights(place: RunFolder, run: Run) -> None:
+    """Raise a RecordError unless the model file was written for this run or is empty: it is deleted when the run resumes.
+
+    Damage after its head does not matter. The run resumes from its checkpoint, and its end writes the file again.
+    """
+    try:
+        if state := read_state(place.model):
+            is_of_run(state.get("run"), state.get(BELONGS_TO), run, place, place.model)
+    except RecordError as error:
+        raise RecordError(f"{error}. Move it elsewhere to resume the run") from None
+
+
+def read_weights(place: RunFolder, run: Run) -> Tensors:
     """Return the weights that a finished run reports.
 
     Raises:
-        RecordError: The file is missing or damaged, or of another run or, unless allowed, of an earlier end of this run.
+        RecordError: The file is missing or damaged, or of another run or of an earlier end of this run.
     """
     tensors, state = load_tensors(place.model)
-    if not is_of_run(state.get("run"), state.get(BELONGS_TO), run, place, place.model) and not is_old_allowed:
+    if not is_of_run(state.get("run"), state.get(BELONGS_TO), run, place, place.model):
         raise RecordError(f"{place.model} is of an earlier end of the run. Resume it: srnn train --resume {place.path}")
     return tensors
 

@@ -7,6 +7,7 @@ from srnn.lab.records.folder import RunFolder
 from srnn.lab.training.checkpoint import Checkpoint
 from srnn.lab.training.loop import is_of_run, load_model, read_run, read_weights
 from srnn.lab.training.model import Model
+from srnn.lab.training.run import Run
 
 
 def weights_file(folder: Path) -> Path:
@@ -40,3 +41,18 @@ def load(folder: Path | str) -> Model:
         is_of_run(saved.run, saved.belongs_to, run, place, source)
         tensors = saved.model
     return load_model(run, tensors, source).eval()
+
+
+def finished_model(path: Path) -> tuple[Run, Model]:
+    """Return a finished run and its model, with the weights that it reports.
+
+    Raises:
+        MissingError: If it is not a run folder.
+        RecordError: If the run is not finished, or its folder is damaged.
+    """
+    run, place = read_run(path), RunFolder(path)
+    if not place.model.exists():
+        reason = "the run diverged before its first checkpoint" if place.record.exists() else "the run is not finished"
+        advice = "" if place.record.exists() else f". Finish it with: srnn train --resume {path}"
+        raise RecordError(f"{path} has no model.safetensors: {reason}{advice}")
+    return run, load(path)
