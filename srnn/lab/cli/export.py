@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from srnn.errors import SettingError
-from srnn.lab.cli.options import Data, Trust, look_in
+from srnn.lab.cli.options import Data, Overwrite, Trust, look_in
 from srnn.lab.terminal import say
 
 
@@ -17,7 +17,7 @@ def export(
     out: Annotated[
         Path | None, typer.Option(help="File to write.", show_default="the name of the run folder, in the current folder")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
+    overwrite: Overwrite = False,
     int8: Annotated[
         bool, typer.Option("--int8", help="c: store weights as 8-bit integers, and report what that costs.")
     ] = False,
