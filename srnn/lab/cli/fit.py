@@ -45,7 +45,10 @@ def fit(
     window: Annotated[
         int,
         typer.Option(
-            min=0, help="Longest piece that is trained at once with --task tag and forecast.", rich_help_panel=DATA, show_default="up to 256 steps"
+            min=0,
+            help="Longest piece that is trained at once with --task tag and forecast.",
+            rich_help_panel=DATA,
+            show_default="up to 256 steps",
         ),
     ] = 0,
     val: Annotated[float, typer.Option(help="Share that selects the weights.", rich_help_panel=DATA)] = 0.15,
@@ -106,7 +109,13 @@ def fit(
         return
     path = out or RUNS / found.run.id
     record = train_run(
-        found.run, path, Console(quiet=quiet), into=results, checkpoint_every=checkpoint_every, tensorboard=tensorboard, quiet=quiet
+        found.run,
+        path,
+        Console(quiet=quiet),
+        into=results,
+        checkpoint_every=checkpoint_every,
+        tensorboard=tensorboard,
+        quiet=quiet,
     )
     if record is not None:
         say(console, f"predict with: srnn predict {path} DATA")

@@ -27,7 +27,9 @@ def predict(
     data: Annotated[Path, typer.Argument(help="Table with the columns of the training, or - to read lines as they come.")],
     out: Annotated[Path | None, typer.Option(help="File to write, .csv or .jsonl.", show_default="the terminal")] = None,
     overwrite: Overwrite = False,
-    level: Annotated[float, typer.Option(help="How often an interval should hold the true number: 0.5, 0.8, 0.9, 0.95 or 0.99.")] = 0.9,
+    level: Annotated[
+        float, typer.Option(help="How often an interval should hold the true number: 0.5, 0.8, 0.9, 0.95 or 0.99.")
+    ] = 0.9,
     as_json: Json = False,
     trust: Trust = None,
 ) -> None:
@@ -69,7 +71,9 @@ def _load(path: Path) -> "Model":
     if not isinstance(model.task, Fitted):
         raise SettingError(f"{path} is of the task {model.task.name}. srnn predict takes the models of srnn fit")
     if path.is_dir() and weights_file(path).name.startswith("checkpoint"):
-        _note(f"the run is not finished: these are the weights of its last checkpoint. Finish it with: srnn train --resume {path}")
+        _note(
+            f"the run is not finished: these are the weights of its last checkpoint. Finish it with: srnn train --resume {path}"
+        )
     return model
 
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from srnn.errors import DataError, SettingError, one_of
 from srnn.lab.data.preparation import CLASSIFY, FORECAST, KINDS, REGRESS, TAG, Input, Preparation, unseen_note
-from srnn.lab.data.sequences import Layout, Sequences, choose_layout, group_rows, numbers_of, unroll
+from srnn.lab.data.sequences import FORMATS, Layout, Sequences, choose_layout, group_rows, numbers_of, unroll
 from srnn.lab.data.table import Column, Table
 
 SPLITS = ("train", "val", "test")
 FEW_CLASSES = 20  # as many whole numbers or fewer are classes, unless --task regress is given
-CATEGORIES = 1000  # of a column of text: the most frequent are kept
+CATEGORIES, MIXED = 1000, 100  # of a column of text, alone and among other columns: the most frequent are kept
 LEAST_WINDOW, WINDOW = 16, 256  # steps
 SPLIT_SEED = 1234
 PERFECT = 1 - 1e-9  # a correlation with the target above this is a leak
@@ -57,9 +57,15 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
     """
     target = asked.target or table.target or ""
     if not target:
-        raise SettingError(f"--target must name the column to predict. {table.source} has {', '.join(list(table.columns)[:12])}")
+        raise SettingError(
+            f"--target must name the column to predict. {table.source} has {', '.join(list(table.columns)[:12])}"
+        )
     if asked.task and asked.task not in KINDS:
         raise one_of("task", asked.task, KINDS)
+    if asked.format and asked.format not in FORMATS:
+        raise one_of("format", asked.format, FORMATS)
+    if not (asked.val > 0 and asked.test > 0 and asked.val + asked.test < 1):
+        raise SettingError(f"--val and --test must be above 0 and below 1 together, got {asked.val:g} and {asked.test:g}")
     if asked.horizon and asked.task not in ("", FORECAST):
         raise SettingError(f"--horizon is for --task {FORECAST}, got --task {asked.task}")
     kind = asked.task or (FORECAST if asked.horizon else "")
@@ -70,15 +76,28 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
     )
     long, inner = unroll(_as_text(table, asked.text), layout)
     sequences = group_rows(long, inner)
-    columns = list(layout.steps or ()) + [name for name in candidates if name in long.columns and name not in (layout.steps or ())]
+    columns = list(layout.steps or ()) + [
+        name for name in candidates if name in long.columns and name not in (layout.steps or ())
+    ]
     kind, why = _task(kind, sequences, target, layout)
     sequences, dropped = _with_answers(sequences, target, kind)
     if kind == FORECAST and target not in columns:
         columns = [target, *columns]
-    classes = _classes(sequences, target, kind) if kind == CLASSIFY or (kind == TAG and not _is_real(sequences, target)) else None
+    classes = (
+        _classes(sequences, target, kind) if kind == CLASSIFY or (kind == TAG and not _is_real(sequences, target)) else None
+    )
     horizon = (asked.horizon or 1) if kind == FORECAST else 0
     draft = Preparation(
-        layout, kind, target, [], classes, [0.0], [1.0], horizon, val=asked.val, test=asked.test,
+        layout,
+        kind,
+        target,
+        [],
+        classes,
+        [0.0],
+        [1.0],
+        horizon,
+        val=asked.val,
+        test=asked.test,
         in_time=kind == FORECAST or len(sequences.names) == 1,
     )
     sequences, short = _long_enough(sequences, draft)
@@ -101,6 +120,7 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
         *short,
         *_singles(sequences, found),
         _split_note(sequences, found, parts),
+        *_absent_classes(sequences, found, parts),
     ]
     return found, [*notes, *unseen_note(found.unseen(sequences.table), "outside the training part")]
 
@@ -116,7 +136,9 @@ def _candidates(table: Table, target: str, layout: Layout, asked: Question) -> l
     for option, name in roles.items():
         if name:
             table[name]
-            if other := next((o for o, n in roles.items() if n == name and o != option and {o, option} != {"--id", "--group"}), None):
+            if other := next(
+                (o for o, n in roles.items() if n == name and o != option and {o, option} != {"--id", "--group"}), None
+            ):
                 raise SettingError(f"{option} and {other} are both {name!r}. Give two different columns")
     for name in (*asked.inputs, *asked.drop, *asked.text):
         table[name]
@@ -161,11 +183,12 @@ def _task(kind: str, sequences: Sequences, target: str, layout: Layout) -> tuple
     few = len(numpy.unique(texts[texts != ""]))
     other = "use --task to change this"
     if is_constant and count > 1:
+        same = "one for each row" if layout.format != "long" else "the same in all rows of a sequence"
         if is_text:
-            return CLASSIFY, f"{target!r} is a text, the same in all rows of a sequence"
+            return CLASSIFY, f"{target!r} is a text, {same}"
         if not _is_real(sequences, target) and 2 * few <= count:
             return CLASSIFY, f"{target!r} has {few} different whole numbers, {other}"
-        return REGRESS, f"{target!r} is a number, the same in all rows of a sequence, {other}"
+        return REGRESS, f"{target!r} is a number, {same}, {other}"
     if is_text:
         return TAG, f"{target!r} is a text that changes within a sequence"
     if not _is_real(sequences, target) and 10 * few <= len(texts):
@@ -209,7 +232,9 @@ def _classes(sequences: Sequences, target: str, kind: str) -> list[str]:
     rows = numpy.concatenate(sequences.rows)
     found = set(column.texts[rows]) - {""}
     if len(found) < 2:
-        raise DataError(f"the column {target!r} of {sequences.table.source} has one class only, {found.pop()!r}. At least two are needed")
+        raise DataError(
+            f"the column {target!r} of {sequences.table.source} has one class only, {found.pop()!r}. At least two are needed"
+        )
     return sorted(found, key=(lambda text: (float(text), text)) if column.numbers is not None else str)  # type: ignore[arg-type]
 
 
@@ -221,7 +246,8 @@ def _long_enough(sequences: Sequences, draft: Preparation) -> tuple[Sequences, l
     if not any(kept):
         longest = int(sequences.lengths.max())
         wanted = next(n for n in range(10**7) if all(b > a for a, b in (time_bounds(n, draft, part) for part in SPLITS)))
-        raise DataError(f"{sequences.table.source} has too few rows: a sequence needs at least {wanted} steps, and the longest has {longest}")
+        need = f"a sequence needs at least {wanted} steps, and the longest has {longest}"
+        raise DataError(f"{sequences.table.source} has too few rows: {need}")
     short = kept.count(False)
     return _keep(sequences, kept), [f"left out: {short} of {len(kept)} sequences, which are too short"] if short else []
 
@@ -293,7 +319,9 @@ def training_rows(sequences: Sequences, preparation: Preparation, numbers: Seque
     return numpy.concatenate(rows)
 
 
-def _fit_inputs(table: Table, columns: Sequence[str], training: NDArray[numpy.int64], kept: str) -> tuple[list[Input], list[str]]:
+def _fit_inputs(
+    table: Table, columns: Sequence[str], training: NDArray[numpy.int64], kept: str
+) -> tuple[list[Input], list[str]]:
     """Return the inputs with their scales or categories, and lines about columns that are left out."""
     inputs, constant, names = [], [], []
     notes = []
@@ -315,9 +343,9 @@ def _fit_inputs(table: Table, columns: Sequence[str], training: NDArray[numpy.in
             elif len(texts) > 50 and 2 * len(texts) > len(column.texts):
                 names.append(name)
             else:
-                most = texts[numpy.argsort(-counts, kind="stable")[:CATEGORIES]]
+                most = texts[numpy.argsort(-counts, kind="stable")[: CATEGORIES if len(columns) == 1 else MIXED]]
                 if len(most) < len(texts):
-                    notes.append(f"{name!r} has {len(texts)} different texts: the {CATEGORIES} most frequent are symbols")
+                    notes.append(f"{name!r} has {len(texts)} different texts: the {len(most)} most frequent are symbols")
                 inputs.append(Input(name, categories=sorted(most.tolist())))
     if constant:
         notes.append(f"left out: {', '.join(constant)}, because the training part has one value only")
@@ -329,7 +357,7 @@ def _fit_inputs(table: Table, columns: Sequence[str], training: NDArray[numpy.in
 
 
 def _fit_target(sequences: Sequences, draft: Preparation, training: NDArray[numpy.int64]) -> tuple[list[float], list[float]]:
-    """Return means and scales of the outputs, over the training part. Those of a forecast are of changes over 1, 2, ... steps."""
+    """Return means and scales of the outputs, over the training part. A forecast has scales of changes over 1, 2, ... steps."""
     if draft.classes is not None:
         return [0.0], [1.0]
     if draft.kind == FORECAST:
@@ -345,7 +373,9 @@ def _fit_target(sequences: Sequences, draft: Preparation, training: NDArray[nump
     values = numbers_of(sequences.table, draft.target)[training]
     known = values[~numpy.isnan(values)]
     if not known.std():
-        raise DataError(f"the column {draft.target!r} of {sequences.table.source} has one value only in the training part, {known[0]:g}")
+        raise DataError(
+            f"the column {draft.target!r} of {sequences.table.source} has one value only in the training part, {known[0]:g}"
+        )
     return [float(known.mean())], [float(known.std())]
 
 
@@ -370,7 +400,7 @@ def _leak(table: Table, draft: Preparation, name: str, rows: NDArray[numpy.int64
             for k in range(min(draft.horizon, 100) + 1):
                 pairs = [(table[name].take(each[: len(each) - k]), table[draft.target].take(each[k:])) for each in sequences]
                 if all(numpy.array_equal(a.numbers, b.numbers, equal_nan=True) for a, b in pairs):  # type: ignore[arg-type]
-                    return f"equals, {k} steps earlier," if k else "equals"
+                    return f"equals the value {k} step{'s' * (k > 1)} later of" if k else "equals"
             return ""
         both = ~(numpy.isnan(x.numbers) | numpy.isnan(y.numbers))
         a, b = x.numbers[both], y.numbers[both]
@@ -442,9 +472,27 @@ def _singles(sequences: Sequences, found: Preparation) -> list[str]:
     else:
         labels = _labels(sequences, found)
     single = [name for name in found.classes if labels.count(name) == 1]
-    where = "it is in the training part and cannot be tested" if len(single) == 1 else "these are in the training part and cannot be tested"
+    where = (
+        "it is in the training part and cannot be tested"
+        if len(single) == 1
+        else "these are in the training part and cannot be tested"
+    )
     where = where if found.kind == CLASSIFY else "which is hardly enough to learn"
     return [f"one example only of {', '.join(single[:5])}{', ...' if len(single) > 5 else ''}: {where}"] if single else []
+
+
+def _absent_classes(sequences: Sequences, found: Preparation, parts: dict[str, list[int]]) -> list[str]:
+    """Return a line for each part that lacks a class which has more than one example."""
+    if found.kind != CLASSIFY:
+        return []
+    labels = _labels(sequences, found)
+    several = [name for name in found.classes or () if labels.count(name) > 1]
+    notes = []
+    for part, numbers in parts.items():
+        if absent := sorted(set(several) - {labels[number] for number in numbers}):
+            why = "there are too few examples" if found.layout.group is None else "the groups have few classes each"
+            notes.append(f"the {part} part has no example of {', '.join(absent[:5])}: {why}")
+    return notes
 
 
 def _split_note(sequences: Sequences, found: Preparation, parts: dict[str, list[int]]) -> str:

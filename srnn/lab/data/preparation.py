@@ -10,7 +10,8 @@ model, and the outputs of the model into answers:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from srnn.errors import DataError, RecordError
 from srnn.lab.data.sequences import FORMATS, Layout, Sequences, group_rows, numbers_of, unroll
-from srnn.lab.data.table import Table
+from srnn.lab.data.table import FILE, Column, Table
 from srnn.lab.records.shape import misfit
 
 FORMAT = 1  # of the stored form; another is not read
@@ -108,7 +109,9 @@ class Preparation:
         """
         found = dict(plain)
         if (number := found.pop("format", None)) != FORMAT:
-            raise RecordError(f"the model was fitted by another version of srnn (format {number}, this one reads format {FORMAT})")
+            raise RecordError(
+                f"the model was fitted by another version of srnn (format {number}, this one reads format {FORMAT})"
+            )
         if wrong := misfit(found, _SHAPE, "preparation"):
             raise RecordError(f"the preparation of the data is damaged: {wrong}")
         try:
@@ -117,7 +120,12 @@ class Preparation:
             whole = cls(**found)
         except TypeError as error:
             raise RecordError(f"the preparation of the data is damaged: {error}") from None
-        if whole.layout.format not in FORMATS or whole.kind not in KINDS or not whole.inputs or len(whole.mean) != len(whole.scale):
+        if (
+            whole.layout.format not in FORMATS
+            or whole.kind not in KINDS
+            or not whole.inputs
+            or len(whole.mean) != len(whole.scale)
+        ):
             raise RecordError("the preparation of the data is damaged: its values do not go together")
         return whole
 
@@ -134,6 +142,9 @@ class Preparation:
         Raises:
             DataError: Columns are missing, or the rows cannot be put in order.
         """
+        if self.layout.id == FILE and FILE not in table.columns:  # one file of those that a folder has many of
+            names = numpy.full(len(table), Path(table.source).name, dtype=object)
+            table = replace(table, columns={FILE: Column(names), **table.columns})
         if missing := [name for name in self.needed(with_target=with_target) if name not in table.columns]:
             raise DataError(f"{table.source} lacks columns that the model was trained with: {', '.join(missing)}")
         return group_rows(*unroll(table, self.layout))
@@ -166,9 +177,9 @@ class Preparation:
         """Return the texts in each column of a table that were not seen in training."""
         found = {}
         for each in self.inputs:
-            if each.categories is not None and each.column in table.columns:
-                if new := sorted(set(table[each.column].texts) - set(each.categories) - {""}):
-                    found[each.column] = new
+            seen = None if each.categories is None or each.column not in table.columns else {"", *each.categories}
+            if seen is not None and (new := sorted(set(table[each.column].texts) - seen)):
+                found[each.column] = new
         return found
 
     def last_known(self, values: NDArray[numpy.float64]) -> NDArray[numpy.float64]:

@@ -102,7 +102,9 @@ def choose_layout(table: Table, layout: Layout, inputs: Sequence[str], *, is_ans
         raise SettingError(f"--format {format} has one row per sequence, but a value of {layout.id!r} occurs in several rows")
     if format == "text":
         if len(texts) != 1:
-            raise SettingError(f"--format text needs one column of text, got {', '.join(texts) or 'none'}. Name it with --inputs")
+            raise SettingError(
+                f"--format text needs one column of text, got {', '.join(texts) or 'none'}. Name it with --inputs"
+            )
         return replace(layout, format=format, steps={texts[0]: [texts[0]]}), reason
     numbers = [name for name in inputs if name not in texts]
     if not steps or len({len(names) for names in steps.values()}) > 1:  # columns in the order of the file
@@ -158,10 +160,14 @@ def numbers_of(table: Table, name: str) -> NDArray[numpy.float64]:
     if column.numbers is None:
         row = next(k for k, cell in enumerate(column.texts) if Column(numpy.array([cell], dtype=object)).numbers is None)
         raise DataError(f"the column {name!r} of {table.source} must hold numbers, got {column.texts[row]!r} in row {row + 1}")
-    if len(wrong := numpy.flatnonzero(numpy.abs(numpy.nan_to_num(column.numbers, nan=0.0, posinf=1e300, neginf=1e300)) > 1e100)):
+    if len(
+        wrong := numpy.flatnonzero(numpy.abs(numpy.nan_to_num(column.numbers, nan=0.0, posinf=1e300, neginf=1e300)) > 1e100)
+    ):
         row, value = int(wrong[0]), column.numbers[wrong[0]]
         advice = "Correct it, or leave the cell empty if the value is not known"
-        raise DataError(f"the column {name!r} of {table.source} must hold finite numbers, got {value:g} in row {row + 1}. {advice}")
+        raise DataError(
+            f"the column {name!r} of {table.source} must hold finite numbers, got {value:g} in row {row + 1}. {advice}"
+        )
     return column.numbers
 
 
@@ -177,12 +183,16 @@ def group_rows(table: Table, layout: Layout) -> Sequences:
     else:
         texts = table[layout.id].texts
         if len(empty := numpy.flatnonzero(texts == "")):
-            raise DataError(f"the column {layout.id!r} of {table.source} must name a sequence in every row, got none in row {empty[0] + 1}")
+            raise DataError(
+                f"the column {layout.id!r} of {table.source} must name a sequence in every row, got none in row {empty[0] + 1}"
+            )
         places: dict[str, int] = {}
         which = numpy.array([places.setdefault(text, len(places)) for text in texts], dtype=numpy.int64)
         names = list(places)
         if numpy.count_nonzero(numpy.diff(which)) >= len(names):
-            notes.append(f"the rows of a sequence are not next to each other: they are collected by {layout.id!r}, in their order")
+            notes.append(
+                f"the rows of a sequence are not next to each other: they are collected by {layout.id!r}, in their order"
+            )
     order = numpy.argsort(which, kind="stable")
     if layout.time is not None:
         times = _times(table, layout.time)
@@ -222,6 +232,8 @@ def _groups(table: Table, layout: Layout, names: list[str], rows: list[Any]) -> 
     texts, found = table[layout.group].texts, []
     for name, each in zip(names, rows, strict=True):
         if len(values := sorted(set(texts[each]))) > 1:
-            raise DataError(f"the sequence {name!r} has two values of the group {layout.group!r}: {values[0]!r} and {values[1]!r}")
+            raise DataError(
+                f"the sequence {name!r} has two values of the group {layout.group!r}: {values[0]!r} and {values[1]!r}"
+            )
         found.append(values[0])
     return found

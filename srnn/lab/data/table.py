@@ -4,8 +4,8 @@
     0,1.5,up            numbers
     1,,up               an empty cell, NA, NaN, null, None or ? is a missing value
 
-A folder becomes one table: the column `file` says which file a row is from, and `class` in which folder that file is. A text file
-has one row per character. Arrays [N, T] or [N, T, C] of an NPZ file have one row per step and the column `sequence`.
+A folder becomes one table: the column `file` says which file a row is from, and `class` in which folder that file is. A text
+file has one row per character. Arrays [N, T] or [N, T, C] of an NPZ file have one row per step and the column `sequence`.
 """
 
 import csv
@@ -178,7 +178,9 @@ def _read_folder(folder: Path) -> Table:
     if not files:
         raise DataError(f"{folder} has no files that end in {', '.join(READERS)}, neither in it nor in the folders in it")
     if len(kinds := {name is None for _, name in files}) > 1:
-        raise DataError(f"{folder} has files both in it and in its folders. Expected a folder for each class, and files in those")
+        raise DataError(
+            f"{folder} has files both in it and in its folders. Expected a folder for each class, and files in those"
+        )
     tables = [_read_file(file) for file, _ in files]
     for table in tables:
         if apart := tables[0].columns.keys() ^ table.columns.keys():
@@ -250,6 +252,8 @@ def check_names(names: Sequence[str], source: str) -> list[str]:
         DataError: A name is empty or occurs twice, or all are numbers, so that the line of names is probably missing.
     """
     names = [name.strip() for name in names]
+    if odd := next((name for name in names if not name.isprintable()), None):
+        raise DataError(f"the first line of {source} names a column with characters that cannot be printed: {odd!r}")
     if any(not name for name in names):
         raise DataError(f"the first line of {source} must name every column. The name of column {names.index('') + 1} is empty")
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -326,7 +330,7 @@ def _read_npz(path: Path, content: bytes) -> Table:
 def _unrolled(path: Path, arrays: dict[str, NDArray[Any]]) -> Table:
     """Return the table of arrays [N, T, C] (C columns), [N, T] (one column) and [N] (the same at all T steps of a sequence).
 
-    An array `lengths` [N] says how many steps each sequence has. Without it, steps at the end where all numbers are nan are cut.
+    An array `lengths` [N] says how many steps each sequence has. Without it, steps at the end with only nan are cut.
     """
     shapes = {name: each.shape for name, each in arrays.items() if each.ndim > 1}
     steps = {shape[1] for shape in shapes.values()}
@@ -352,7 +356,7 @@ def _unrolled(path: Path, arrays: dict[str, NDArray[Any]]) -> Table:
 
 
 def lengths_before_end(missing: Sequence[NDArray[numpy.bool_]], N: int, T: int) -> NDArray[numpy.int64]:
-    """Return how many steps each of N sequences has before only missing values follow, given where [N, T] values are missing."""
+    """Return how many steps each of N sequences has before only missing values follow, given where [N, T] they are."""
     if not missing:
         return numpy.full(N, T)
     there = ~numpy.logical_and.reduce(missing)

@@ -4,11 +4,11 @@
     regress     x x x x x -> number                      a a b b a
                                              forecast    x x x x x -> the next h values of one of the columns
 
-How a table becomes inputs and answers is in `preparation` (see data/preparation.py), so a model can be built, exported and asked
-without the data. The data are needed to train and to evaluate only, and are then checked against their digest.
+How a table becomes inputs and answers is in `preparation` (see data/preparation.py), so a model can be built, exported and
+asked without the data. The data are needed to train and to evaluate only, and are then checked against their digest.
 
-The score of classes is the accuracy in percent, that of numbers the mean absolute error in the unit of the target. The no-memory
-baselines are the most frequent class, the mean of the training part, and for a forecast the last known value.
+The score of classes is the accuracy in percent, that of numbers the mean absolute error in the unit of the target. The
+no-memory baselines are the most frequent class, the mean of the training part, and for a forecast the last known value.
 """
 
 import hashlib
@@ -150,7 +150,10 @@ class Fitted(Task):
     def _pieces(self) -> dict[str, list[Piece]]:
         """The pieces of each part."""
         inputs, _, parts = self._split
-        return {split: [piece for number in parts[split] for piece in self._cut(number, len(inputs[number]), split)] for split in parts}
+        return {
+            split: [piece for number in parts[split] for piece in self._cut(number, len(inputs[number]), split)]
+            for split in parts
+        }
 
     def _cut(self, number: int, T: int, split: str) -> list[Piece]:
         """Returns the pieces of a sequence of T steps.
@@ -207,7 +210,7 @@ class Fitted(Task):
         return Batch(x, target, None if (lengths == lengths[0]).all() else lengths)
 
     def _answers(self, answers: NDArray[Any], piece: Piece, split: str) -> NDArray[Any]:
-        """Return the answers of a piece, with nothing where they do not count: before it starts, or if they are of another part."""
+        """Returns the answers of a piece, with nothing where they do not count: before its start, or in another part."""
         found = answers[piece.context : piece.stop].copy()
         nothing = -1 if self._is_classes else numpy.nan
         found[: piece.start - piece.context] = nothing

@@ -8,22 +8,21 @@ An answer is a dict for one line of CSV or JSON:
     forecast    the same for each of the next steps, with `ahead` from 1 on
 
 low and high are the bounds of an interval. Its half-width is a quantile of the absolute errors on the validation data, with the
-correction of split conformal prediction: the smallest error such that (n + 1) * level of n errors are not above it. The interval
-is a little too narrow, because the same data also selected the weights.
+correction of split conformal prediction: the smallest error such that (n + 1) * level of n errors are not above it. The
+interval is a little too narrow, because the same data also selected the weights.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from srnn.errors import DataError, RecordError, SettingError
 from srnn.lab.data.preparation import FORECAST, Preparation
-from srnn.lab.data.sequences import Sequences, numbers_of
+from srnn.lab.data.sequences import ROW, Sequences, numbers_of
 from srnn.lab.data.table import Table
 from srnn.lab.records.shape import misfit
 from srnn.lab.tasks.task import Batch
@@ -64,7 +63,7 @@ def half_widths(model: Any, level: float) -> list[float] | None:
         raise SettingError(f"the level of an interval must be one of {', '.join(LEVELS)}, got {level:g}")
     if known is None:
         return None
-    if wrong := misfit(known, {"widths": {each: list[float] for each in LEVELS}, "errors": int}, "calibration"):
+    if wrong := misfit(known, {"widths": dict.fromkeys(LEVELS, list[float]), "errors": int}, "calibration"):
         raise RecordError(f"the intervals of the model are damaged: {wrong}")
     return known["widths"][f"{level:g}"]
 
@@ -92,7 +91,7 @@ def _check_past(prepared: Preparation, table: Table) -> None:
 
 
 def _outputs(model: Any, prepared: Preparation, sequences: Sequences) -> Iterator[Tensor]:
-    """Yield the outputs of each sequence: [O], and [T, O] for tags. Long sequences are read as in the evaluation, in windows."""
+    """Yield the outputs of each sequence: [O], and [T, O] for tags. Long sequences are read in windows, as in evaluations."""
     inputs = [torch.from_numpy(each) for each in prepared.encode(sequences)]
     if prepared.kind == FORECAST:
         inputs = [each[-2 * prepared.window :] for each in inputs]  # more steps than it was trained with may confuse it
@@ -179,6 +178,7 @@ class Stream:
     def __init__(self, model: Any, prepared: Preparation, *, level: float = 0.9) -> None:
         self.model, self.prepared, self.level = model.eval(), prepared, level
         self.widths = half_widths(model, level)
+        self.rows = 0
         self.states: dict[str, Any] = {}
         self.steps: dict[str, int] = {}
         self.last: dict[str, float] = {}
@@ -192,8 +192,10 @@ class Stream:
         """
         prepared, layout = self.prepared, self.prepared.layout
         table = Table.of({name: [value] for name, value in row.items()}, "the row")
-        if layout.format != "long":
-            return predict(self.model, prepared, table, level=self.level)
+        if layout.format != "long":  # each row is a sequence
+            self.rows += 1
+            found = predict(self.model, prepared, table, level=self.level)
+            return [answer | ({ROW: str(self.rows)} if layout.id is None else {}) for answer in found]
         if prepared.kind == FORECAST:
             _check_past(prepared, table)
         sequences = prepared.sequences(table)

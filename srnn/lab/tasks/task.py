@@ -135,7 +135,7 @@ class Task(Settings):
         return batch.target.shape[0]
 
     def calibration(self, model: Any) -> dict[str, Any] | None:
-        """Returns what is stored with the reported weights to give their answers a margin, as JSON; None if there is nothing."""
+        """Returns plain values to store with the reported weights, for the margins of their answers; None for nothing."""
         return None
 
     def predict(self, model: Any, given: Any, *, level: float) -> Any:

@@ -1,12 +1,11 @@
 """From a table to a run: `srnn fit` and programs that train on their own data start here.
 
-    table = Table.of({"id": ids, "x": x, "label": labels})      # or tables.read(path)
-    fit = make_fit(table, Question(target="label", id="id"))
-    record = train(fit.run, Path("runs/mine"))
-    load("runs/mine").predict({"id": ids, "x": x})
+table = Table.of({"id": ids, "x": x, "label": labels})      # or tables.read(path)
+fit = make_fit(table, Question(target="label", id="id"))
+record = train(fit.run, Path("runs/mine"))
+load("runs/mine").predict({"id": ids, "x": x})
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -84,14 +83,13 @@ def _continued(prepared: Preparation, table: Table, source: str) -> tuple[Prepar
         return prepared, []
     known = task.prepared
     if (known.kind, known.target, known.horizon) != (prepared.kind, prepared.target, prepared.horizon):
-        raise RecordError(
-            f"--init-from {folder} is a run to {known.kind} {known.target!r}, and this one is to {prepared.kind} {prepared.target!r}"
-        )
+        theirs, ours = (f"{each.kind} {each.target!r} (horizon {each.horizon})" for each in (known, prepared))
+        raise RecordError(f"--init-from {folder} is a run to {theirs}, and this one is to {ours}")
     if missing := [name for name in known.needed(with_target=True) if name not in table.columns]:
         raise DataError(f"{table.source} lacks columns that {folder} was trained with: {', '.join(missing)}")
     if new := sorted(set(prepared.classes or ()) - set(known.classes or ())):
-        raise RecordError(f"--init-from {folder} does not know the class {new[0]!r}. It was trained with {', '.join(known.classes or ())}")
+        raise RecordError(
+            f"--init-from {folder} does not know the class {new[0]!r}. It was trained with {', '.join(known.classes or ())}"
+        )
     same = replace(known, val=prepared.val, test=prepared.test, in_time=prepared.in_time)
     return same, [f"starts from {folder}, with its columns, scales and classes"]
-
-

@@ -169,7 +169,7 @@ def _is_same_run(place: RunFolder, run: Run) -> bool:
         return False
     theirs, ours = read_run(place.path).as_dict(), run.as_dict()
     differing = {name for name in ours if theirs[name] != ours[name]}
-    shown = _differences(theirs, ours)
+    shown = ", ".join(_differences(theirs, ours)[:3])
     if differing - set(LIMITS):
         raise RecordError(f"{place.path} holds a run with other settings ({shown}). Give another --out")
     if differing & {"steps", "epochs"} and run.schedule == "cosine":
@@ -177,16 +177,18 @@ def _is_same_run(place: RunFolder, run: Run) -> bool:
     return not differing
 
 
-def _differences(theirs: dict[str, Any], ours: dict[str, Any], prefix: str = "", most: int = 4) -> str:
+def _differences(theirs: dict[str, Any], ours: dict[str, Any], prefix: str = "") -> list[str]:
     """Return the settings that differ, also those of task and network, with both values."""
     found = []
     for name in ours:
         there, here = theirs.get(name), ours[name]
         if isinstance(there, dict) and isinstance(here, dict):
-            found += filter(None, [_differences(there, here, f"{prefix}{name}.")])
+            found += _differences(there, here, f"{name}.")
         elif there != here:
-            found.append(f"{prefix}{name}: {reprlib.repr(there)} there and {reprlib.repr(here)} here")
-    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
+            is_short = not isinstance(there, dict | list) or len(repr(there)) < 60
+            shown = f": {reprlib.repr(there)} there and {reprlib.repr(here)} here" if is_short else " differs"
+            found.append(f"{prefix}{name}{shown}")
+    return found
 
 
 def _finished(place: RunFolder, run: Run) -> Record | None:

@@ -1,7 +1,7 @@
 """Where a run starts: at the weights of another run instead of random ones, for fine-tuning.
 
-`Run.init_from` holds the path of a run folder or of an exported safetensors file, and after an @ the digest of its weights, so that
-a run is never resumed or repeated from other weights.
+`Run.init_from` holds the path of a run folder or of an exported safetensors file, and after an @ the digest of its weights, so
+that a run is never resumed or repeated from other weights.
 """
 
 import hashlib
