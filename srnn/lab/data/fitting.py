@@ -235,7 +235,7 @@ def _classes(sequences: Sequences, target: str, kind: str) -> list[str]:
         raise DataError(
             f"the column {target!r} of {sequences.table.source} has one class only, {found.pop()!r}. At least two are needed"
         )
-    return sorted(found, key=(lambda text: (float(text), text)) if column.numbers is not None else str)  # type: ignore[arg-type]
+    return sorted(found, key=(lambda text: (float(text), text)) if column.numbers is not None else str)
 
 
 def _long_enough(sequences: Sequences, draft: Preparation) -> tuple[Sequences, list[str]]:
@@ -437,7 +437,7 @@ def _usual(lengths: NDArray[numpy.int64]) -> int:
 def _counted(sequences: Sequences, layout: Layout) -> str:
     lengths = sequences.lengths
     if layout.id is None:
-        return f"one sequence of {lengths[0]:,} steps"
+        return f"one sequence of {lengths[0]:,} steps, since no --id is given"
     low, high = int(lengths.min()), int(lengths.max())
     return f"{len(lengths):,} sequences of {low:,}{'' if low == high else f' to {high:,}'} steps"
 

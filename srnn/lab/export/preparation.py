@@ -8,6 +8,7 @@ NAME_value      outputs -> a number in the unit of the target
 
 import json
 import re
+from typing import Any
 
 from srnn.lab.data.preparation import FORECAST, Preparation
 from srnn.lab.tasks.fitted import Fitted
@@ -20,7 +21,7 @@ def about(run: Run) -> dict[str, str]:
         return {}
     prepared = run.task.prepared
     inputs = [{"column": each.column, "names": each.names, "mean": each.mean, "scale": each.scale} for each in prepared.inputs]
-    how = {"kind": prepared.kind, "target": prepared.target, "classes": prepared.classes, "mean": prepared.mean}
+    how: dict[str, Any] = {"kind": prepared.kind, "target": prepared.target, "classes": prepared.classes, "mean": prepared.mean}
     how |= {"scale": prepared.scale, "inputs": inputs, "is_symbols": prepared.is_symbols}
     if prepared.is_symbols:
         how["symbols"] = ["", *(prepared.inputs[0].categories or ())]  # by number, the first for all other texts
