@@ -867,7 +867,9 @@ def assert_gated_close(backend: str, tensors: list[Any], want: str, constant: st
     found = {}
     for name in (backend, None):
         given = [t if t is None or name else t.double() for t in tensors]
-        leaves = [None if t is None else t.detach().requires_grad_(at != constant) for at, t in zip(GATED, given, strict=True)]
+        leaves: list[Any] = [
+            None if t is None else t.detach().requires_grad_(at != constant) for at, t in zip(GATED, given, strict=True)
+        ]
         output: Any
         if name is None:
             output, h_n = composition(*leaves, **options)

@@ -15,7 +15,7 @@ except ModuleNotFoundError as missing:
 
 import srnn
 from srnn.errors import Interrupted, SettingError, SRNNError
-from srnn.lab.cli import bench, data, demo, doctor, eval, export, info, report, reproduce, runs, sweep, train
+from srnn.lab.cli import bench, data, demo, doctor, eval, export, fit, info, predict, report, reproduce, runs, sweep, train
 from srnn.lab.cli.options import Command, Group
 from srnn.lab.terminal import printable
 
@@ -31,6 +31,8 @@ app.command(cls=Command)(doctor.doctor)
 app.command(cls=Command)(demo.demo)
 app.command(cls=Command)(info.info)
 app.command(cls=train.TrainCommand)(train.train)
+app.command(cls=fit.FitCommand)(fit.fit)
+app.command(cls=Command)(predict.predict)
 app.command("eval", cls=Command)(eval.eval_)
 app.command(cls=Command)(export.export)
 app.command(cls=Command)(runs.runs)
@@ -100,6 +102,7 @@ def srnn_(
     srnn demo              # watch networks learn
     srnn info              # all networks and their sizes
     srnn train copy        # train one network on one task
+    srnn fit data.csv --target label --id series   # train on your own table
     srnn runs              # what was run, and how well it did
     srnn export RUN --format onnx         # the model for other programs
     srnn sweep copy --grid lr=1e-3,3e-4   # which settings are best?

@@ -85,15 +85,24 @@ def recipe_names() -> list[str]:
     return list(ast.literal_eval(_declared("training/recipes.py", r"^SHOWN = (\{.*\})")[0]).values())
 
 
-def setting_names() -> list[str]:
-    """Returns the names of all settings that have an option."""
+def setting_names(with_tasks: bool = True) -> list[str]:
+    """Returns the names of all settings that have an option, with or without those of tasks."""
     declared = r"^    (\w+): [^=\n]+ = setting\("
-    names = [name for files in ("tasks/*.py", "networks/*.py", "training/run.py") for name in _declared(files, declared)]
+    places = (*(["tasks/*.py"] if with_tasks else []), "networks/*.py", "training/run.py")
+    names = [name for files in places for name in _declared(files, declared)]
     return [name for name in dict.fromkeys(names) if name not in NOT_OPTIONS]
 
 
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets, searched before those of $SRNN_DATA.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CheckpointEvery = Annotated[float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=FILES)]
+Out = Annotated[Path | None, typer.Option(help="Run folder.", show_default="runs/ID", rich_help_panel=FILES)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.", rich_help_panel=FILES)]
+Results = Annotated[Path, typer.Option(help="Folder of TASK.jsonl, which collects the records.", rich_help_panel=FILES)]
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="Also write the curve for TensorBoard.", rich_help_panel=FILES)
+]
 Jobs = Annotated[int, typer.Option(min=1, help="Runs at the same time, with one thread each.")]
 Model = Annotated[
     str, typer.Option(help="Network (srnn info lists them), or your own Python file.", autocompletion=network_names)
@@ -117,13 +126,15 @@ Trust = Annotated[
 
 
 @cache
-def setting_options(names_only: bool) -> list[Any]:
+def setting_options(names_only: bool, with_tasks: bool = True) -> list[Any]:
     """Returns an option of `srnn train` for each setting of a run, of the tasks and of the networks.
 
     Args:
         names_only: True for shell completion, which needs no more, and must not import torch.
+        with_tasks: False for `srnn fit`, whose task has options of its own.
     """
-    described = {name: (str, typer.Option(f"--{_dashed(name)}")) for name in setting_names()} if names_only else _described()
+    names = setting_names(with_tasks) if names_only else []
+    described = {name: (str, typer.Option(f"--{_dashed(name)}")) for name in names} or _described(with_tasks)
     parameters = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
         for name, (kind, option) in described.items()
@@ -139,14 +150,14 @@ def setting_options(names_only: bool) -> list[Any]:
     return typer.main.get_command(alone).params
 
 
-def _described() -> dict[str, tuple[Any, Any]]:
+def _described(with_tasks: bool) -> dict[str, tuple[Any, Any]]:
     """Returns type and option of each setting. The options of the baselines are hidden: they would fill two screens."""
     from srnn.lab.networks import NETWORKS
     from srnn.lab.tasks import TASKS
     from srnn.lab.training.run import Run
 
     found: dict[str, tuple[Any, Any]] = {}
-    for panel, kinds in ((TASK, TASKS), (NETWORK, NETWORKS), (RUN, {"": Run})):
+    for panel, kinds in ((TASK, TASKS if with_tasks else {}), (NETWORK, NETWORKS), (RUN, {"": Run})):
         owners: dict[str, dict[Rule, list[str]]] = {}
         for name, kind in kinds.items():
             for rule in rules(kind).values():

@@ -8,7 +8,23 @@ import typer
 from rich.console import Console
 
 from srnn.errors import DivergedError, ReadOnlyError, SettingError
-from srnn.lab.cli.options import FILES, Command, Model, Recipe, Set, Trust, look_in, setting_options, settings_given, task_names
+from srnn.lab.cli.options import (
+    FILES,
+    CheckpointEvery,
+    Command,
+    Model,
+    Out,
+    Quiet,
+    Recipe,
+    Results,
+    Set,
+    TensorBoard,
+    Trust,
+    look_in,
+    setting_options,
+    settings_given,
+    task_names,
+)
 from srnn.lab.settings import rules
 from srnn.lab.terminal import say
 
@@ -22,12 +38,14 @@ RECORDS = Path("runs/records")
 class TrainCommand(Command):
     """The command with an option for each setting. They are added when they are needed, because finding them imports torch."""
 
+    with_tasks = True
+
     def get_params(self, ctx: Any) -> list[Any]:
-        return [*setting_options(names_only=ctx.resilient_parsing), *super().get_params(ctx)]
+        return [*setting_options(ctx.resilient_parsing, self.with_tasks), *super().get_params(ctx)]
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command with the settings that were given as `ctx.obj`, not as arguments of the function."""
-        given = {option.name: ctx.params.pop(option.name) for option in setting_options(names_only=False)}
+        given = {option.name: ctx.params.pop(option.name) for option in setting_options(False, self.with_tasks)}
         ctx.obj = {name: value for name, value in given.items() if value is not None}
         return super().invoke(ctx)
 
@@ -52,15 +70,11 @@ def train(
     data: Annotated[
         Path | None, typer.Option(help="Folder of data sets, searched before those of $SRNN_DATA.", rich_help_panel=FILES)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder.", show_default="runs/ID", rich_help_panel=FILES)] = None,
-    results: Annotated[
-        Path, typer.Option(help="Folder of TASK.jsonl, which collects the records.", rich_help_panel=FILES)
-    ] = RECORDS,
-    checkpoint_every: Annotated[float, typer.Option(help="Seconds between checkpoints.", rich_help_panel=FILES)] = 30.0,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write the curve for TensorBoard.", rich_help_panel=FILES)
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.", rich_help_panel=FILES)] = False,
+    out: Out = None,
+    results: Results = RECORDS,
+    checkpoint_every: CheckpointEvery = 30.0,
+    tensorboard: TensorBoard = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a network on a task. Settings you omit default to the paper's.
 
@@ -73,14 +87,14 @@ def train(
     srnn train --resume runs/copy-srnn-1f0c33a9 --steps 40000[/dim]
     """
     from srnn.lab.records.folder import RUNS
-    from srnn.lab.tasks import TASKS
+    from srnn.lab.tasks import FITTED, TASKS
     from srnn.lab.training import recipes
     from srnn.lab.training.run import Run
 
     look_in(data)
     recipes.trust(trust or [])
-    if not checkpoint_every >= 0:  # nan is not below 0 either
-        raise SettingError(f"--checkpoint-every must be a number of seconds, got {checkpoint_every}")
+    if task in FITTED:
+        raise SettingError("a table is trained on with: srnn fit DATA --target COLUMN")
     if task is None and resume is None:
         raise typer.BadParameter(f"give one of {', '.join(sorted(TASKS))}, a Python file, or --resume", param_hint="TASK")
     if resume is not None:
@@ -102,12 +116,14 @@ def train(
 
 def choose_run(task: str | None, model: str, recipe: str, given: Mapping[str, Any], resume: Path | None) -> "Run":
     """Returns the run that is asked for: a new one, or the one of a folder, possibly with another end."""
-    from srnn.lab.training import distributed, recipes
+    from srnn.lab.training import distributed, recipes, start
     from srnn.lab.training.loop import read_run
     from srnn.lab.training.run import LIMITS
 
     if resume is None:
         assert task is not None
+        if given.get("init_from"):
+            given = {**given, "init_from": start.resolved(given["init_from"])}
         return recipes.make_run(task, model, recipe, **{"threads": distributed.default_threads(), **given})
     if task is not None or given.keys() - set(LIMITS):
         wrong = ", ".join(f"--{name.replace('_', '-')}" for name in given.keys() - set(LIMITS)) or "a task"
@@ -141,11 +157,14 @@ def train_run(
         The record, or None on ranks other than 0.
 
     Raises:
+        SettingError: `checkpoint_every` is not a number of seconds.
         DivergedError: The loss became infinite or not a number. The record is written nevertheless.
     """
     from srnn.lab.training import distributed, loop, progress
     from srnn.lab.training.distributed import TorchTeam
 
+    if not checkpoint_every >= 0:  # nan is not below 0 either
+        raise SettingError(f"--checkpoint-every must be a number of seconds, got {checkpoint_every}")
     with distributed.joined(run.device) as team:
         if isinstance(team, TorchTeam) and not team.is_first:
             loop.follow(run, path, team)

@@ -25,12 +25,17 @@ def read(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def load(path: Path) -> tuple[str, NDArray[numpy.int64]]:
-    """Return the distinct characters of a file in sorted order, and the file as indices into them."""
+def decoded(path: Path, content: bytes) -> str:
+    """Return the content of a UTF-8 file as text."""
     try:
-        text = read(path).decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it first") from None
+
+
+def load(path: Path) -> tuple[str, NDArray[numpy.int64]]:
+    """Return the distinct characters of a file in sorted order, and the file as indices into them."""
+    text = decoded(path, read(path))
     codes = numpy.frombuffer(text.encode("utf-32-le"), dtype=numpy.uint32)
     characters, ids = numpy.unique(codes, return_inverse=True)
     return "".join(map(chr, characters.tolist())), ids.astype(numpy.int64)

@@ -11,6 +11,7 @@ import torch
 
 from srnn import c
 from srnn.errors import DataError, ExportError
+from srnn.lab.export import preparation
 from srnn.lab.export.program import largest_difference
 from srnn.lab.training.loop import evaluate, evaluation_batches
 from srnn.lab.training.model import Model
@@ -18,6 +19,7 @@ from srnn.lab.training.progress import number
 from srnn.lab.training.run import Run
 
 TOLERANCE = 1e-5  # share of the largest number
+END = "\n#endif\n"  # of a header
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
 # Reads inputs from standard input until there are no more, and writes the outputs.
 PROGRAM = """\
@@ -43,8 +45,12 @@ def write(model: Model, run: Run, file: Path, *, name: str = "model", int8: bool
     """Writes the header, and reports what int8 weights cost and how far the compiled code is from the model."""
     model = model.eval()
     text = c.header(model.rnn, readout=model.readout, alphabet=model.symbols, name=name, int8=int8)
+    if more := preparation.in_c(run, name):
+        text = f"{text.removesuffix(END)}{more}{END}"
     file.write_text(text, encoding="ascii")
     lines = [line.removeprefix(" *").strip() for line in text.splitlines()[2:4]]
+    if more:
+        lines.append(f"the end of the file says how to prepare the inputs, and {name}_... functions do it")
     if int8:
         lines.append(_loss_of_int8(model, run))
     if compiler() is None:

@@ -22,6 +22,7 @@ import torch
 
 import srnn
 from srnn.errors import ExportError
+from srnn.lab.export import preparation
 from srnn.lab.export.program import Program, largest_difference
 from srnn.lab.records import store
 from srnn.lab.training.model import Model
@@ -35,6 +36,7 @@ def write(model: Model, run: Run, file: Path, *, compiled: bool = False) -> list
     """Writes the model and compares the file with it."""
     program = Program(model)
     about = {"needs": NEEDS, "srnn": srnn.__version__, "torch": torch.__version__, "run": json.dumps(run.as_dict())}
+    about |= preparation.about(run)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about its own code
         exported = torch.export.export(program, (), program.example(2, 3), dynamic_shapes=program.free_axes)

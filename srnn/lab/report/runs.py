@@ -12,9 +12,9 @@ from srnn.errors import MissingError
 from srnn.lab.networks import NETWORKS
 from srnn.lab.records import record as records
 from srnn.lab.records.record import Record, Stored
-from srnn.lab.tasks import TASKS
+from srnn.lab.tasks import FITTED, TASKS
 from srnn.lab.terminal import print_table
-from srnn.lab.training.progress import number, plain
+from srnn.lab.training.progress import UNSHOWN, number, plain
 from srnn.lab.training.recipes import make_run, shown_recipe
 from srnn.lab.training.run import Run
 
@@ -59,7 +59,7 @@ def markdown(found: Sequence[Record]) -> str:
 
 def _is_headline(record: Record) -> bool:
     run = record.run
-    if run["network"]["name"] != "srnn" or "path" in run["task"]:
+    if run["network"]["name"] != "srnn" or "path" in run["task"] or run["task"]["name"] in FITTED:
         return False
     usual = make_run(run["task"]["name"], "srnn", run["recipe"]).as_dict()
     changed = [name for name in ("gate", "permutation", "activation", "mlp") if run["network"][name] != usual["network"][name]]
@@ -154,14 +154,13 @@ def _settings(thing: Mapping[str, Any], known: Mapping[str, type]) -> str:
     kind = None if "path" in thing else known.get(thing["name"])
     defaults = {field.name: field.default for field in fields(kind)} if kind is not None else {}
     sizes = ("length", "direction", "crop", "samples", "hidden_size")
-    apart = ("name", "path", "sha256")
     said = [name for name, value in thing.items() if name in sizes or defaults.get(name) != value]
-    return ", ".join(f"{name} {plain(thing[name])}" for name in said if name not in apart)
+    return ", ".join(f"{name} {plain(thing[name])}" for name in said if name not in UNSHOWN)
 
 
 def _departures(run: Mapping[str, Any]) -> str:
-    """Return the settings that differ from the recipe; nothing for a user's own task or network, whose recipe is not known."""
-    if "path" in run["task"] or "path" in run["network"]:
+    """Return the settings that differ from the recipe; nothing for a user's own task, network or table, without a recipe."""
+    if "path" in run["task"] or "path" in run["network"] or run["task"]["name"] in FITTED:
         return ""
     usual = make_run(run["task"]["name"], run["network"]["name"], run["recipe"]).as_dict()
     apart = ("task", "network", "recipe", "seed", "threads")

@@ -189,7 +189,9 @@ def _weights(measurement: Measurement, runs: Path) -> tuple[Any, dict[str, Any] 
     if not place.model.exists():
         raise RecordError(f"its run left no weights in {place.path}: it diverged or failed")
     record = records.load(place.record).to_json()
-    return read_weights(place, measurement.run), {name: record[name] for name in ("updates", "ended_by", "training", "result")}
+    return read_weights(place, measurement.run)[0], {
+        name: record[name] for name in ("updates", "ended_by", "training", "result")
+    }
 
 
 def estimate(left: Mapping[str, Run], runs: Path, console: Console) -> dict[str, float]:

@@ -20,13 +20,12 @@ from torch.nn.utils.rnn import pad_sequence
 from srnn.lab import data
 from srnn.lab.data import speech
 from srnn.lab.settings import setting
-from srnn.lab.tasks.task import Batch, Task, generator
+from srnn.lab.tasks.task import Batch, Task, generator, similar_lengths
 
 DIRECTIONS = ("predict", "echo")
 CORPORA = ("speech", "timit", "timit-sample")
 SILENCE = -50.0  # dB, the smallest value of a frame
 MEAN, DEVIATION = -35.0, 13.0  # dB, of frames of speech, about
-POOL = 20  # batches' worth of utterances that are sorted by length together
 
 
 @dataclass(frozen=True)
@@ -88,15 +87,9 @@ class Speech(Task):
         return -(-len(self._lengths("train")) // batch_size)
 
     def batch(self, update: int, batch_size: int, seed: int) -> Batch:
-        """Returns utterances of similar length: a shuffled epoch is cut into pools, and each pool is sorted into batches."""
-        lengths = self._lengths("train")
-        epoch, position = divmod(update, self.updates_per_epoch(batch_size))
-        draws = generator(seed, epoch)
         # DEVIATION: the authors' batches mix all lengths; sorting wastes less on padding.
-        pools = torch.randperm(len(lengths), generator=draws).split(POOL * batch_size)
-        rows = [part for pool in pools for part in pool[lengths[pool].argsort(stable=True)].split(batch_size)]
-        order = torch.randperm(len(rows), generator=draws)
-        return self._batch("train", rows[int(order[position])].tolist())
+        epoch, position = divmod(update, self.updates_per_epoch(batch_size))
+        return self._batch("train", similar_lengths(self._lengths("train"), batch_size, generator(seed, epoch))[position])
 
     def batches(self, split: str, batch_size: int) -> Iterator[Batch]:
         for rows in self._lengths(split).argsort(stable=True).split(batch_size):

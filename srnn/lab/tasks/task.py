@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from srnn.lab.settings import Settings
 
+POOL = 20  # batches' worth of sequences that are sorted by length together
 Recipe = Mapping[str, Any]  # settings of a Run, of its task and of its network, by name
 
 
@@ -133,6 +134,16 @@ class Task(Settings):
         """Returns the number of answers in a batch, so that means over batches are means over answers."""
         return batch.target.shape[0]
 
+    def calibration(self, model: Any) -> dict[str, Any] | None:
+        """Returns plain values to store with the reported weights, for the margins of their answers; None for nothing."""
+        return None
+
+    def predict(self, model: Any, given: Any, *, level: float) -> Any:
+        """Returns a model's answers to new data: here its outputs for a `Batch`, or for the input of one."""
+        device = next(model.parameters()).device
+        batch = given if isinstance(given, Batch) else Batch(torch.as_tensor(given), torch.empty(0))
+        return model(batch.to(device))
+
 
 class Classification(Task):
     """Base of tasks with one class per sequence: cross-entropy, and accuracy in percent."""
@@ -145,6 +156,13 @@ class Classification(Task):
 
     def score(self, output: Tensor, batch: Batch) -> Tensor:
         return 100 * (output.argmax(dim=-1) == batch.target).float().mean()
+
+
+def similar_lengths(lengths: Tensor, batch_size: int, draws: torch.Generator) -> list[list[int]]:
+    """Returns an epoch in batches of similar length: shuffled sequences are cut into pools, and each is sorted into batches."""
+    pools = torch.randperm(len(lengths), generator=draws).split(POOL * batch_size)
+    rows = [part for pool in pools for part in pool[lengths[pool].argsort(stable=True)].split(batch_size)]
+    return [rows[place].tolist() for place in torch.randperm(len(rows), generator=draws).tolist()]
 
 
 def mix(*numbers: int) -> int:

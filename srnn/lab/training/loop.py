@@ -7,6 +7,7 @@ that is killed anywhere and resumed has bit-identical results.
 import itertools
 import json
 import math
+import reprlib
 import shlex
 import signal
 import time
@@ -26,7 +27,7 @@ from srnn.lab.records import store
 from srnn.lab.records.folder import BELONGS_TO, RunFolder, Tensors, load_tensors, read_state, save_tensors
 from srnn.lab.records.record import Evaluation, Losses, Record, Score
 from srnn.lab.tasks.task import Batch, Task, mix
-from srnn.lab.training import checkpoint, distributed, optimizers, schedule
+from srnn.lab.training import checkpoint, distributed, optimizers, schedule, start
 from srnn.lab.training import model as models
 from srnn.lab.training.checkpoint import Checkpoint, Position
 from srnn.lab.training.distributed import ALONE, FINISHED, RESUME, START, Team, TorchTeam
@@ -168,12 +169,26 @@ def _is_same_run(place: RunFolder, run: Run) -> bool:
         return False
     theirs, ours = read_run(place.path).as_dict(), run.as_dict()
     differing = {name for name in ours if theirs[name] != ours[name]}
-    shown = ", ".join(f"{name}: {theirs[name]!r} there and {ours[name]!r} here" for name in ours if name in differing)
+    shown = ", ".join(_differences(theirs, ours)[:3])
     if differing - set(LIMITS):
         raise RecordError(f"{place.path} holds a run with other settings ({shown}). Give another --out")
     if differing & {"steps", "epochs"} and run.schedule == "cosine":
         raise RecordError(f"{place.path} holds a run whose rate decays to another end ({shown}). Give another --out")
     return not differing
+
+
+def _differences(theirs: dict[str, Any], ours: dict[str, Any], prefix: str = "") -> list[str]:
+    """Return the settings that differ, also those of task and network, with both values."""
+    found = []
+    for name in ours:
+        there, here = theirs.get(name), ours[name]
+        if isinstance(there, dict) and isinstance(here, dict):
+            found += _differences(there, here, f"{name}.")
+        elif there != here:
+            is_short = not isinstance(there, dict | list) or len(repr(there)) < 60
+            shown = f": {reprlib.repr(there)} there and {reprlib.repr(here)} here" if is_short else " differs"
+            found.append(f"{prefix}{name}{shown}")
+    return found
 
 
 def _finished(place: RunFolder, run: Run) -> Record | None:
@@ -221,8 +236,8 @@ def _check_old_weights(place: RunFolder, run: Run) -> None:
         raise RecordError(f"{error}. Move it elsewhere to resume the run") from None
 
 
-def read_weights(place: RunFolder, run: Run) -> Tensors:
-    """Return the weights that a finished run reports.
+def read_weights(place: RunFolder, run: Run) -> tuple[Tensors, dict[str, Any] | None]:
+    """Return the weights that a finished run reports, and what its task found about their errors, if anything.
 
     Raises:
         RecordError: The file is missing or damaged, or of another run or of an earlier end of this run.
@@ -230,7 +245,7 @@ def read_weights(place: RunFolder, run: Run) -> Tensors:
     tensors, state = load_tensors(place.model)
     if not is_of_run(state.get("run"), state.get(BELONGS_TO), run, place, place.model):
         raise RecordError(f"{place.model} is of an earlier end of the run. Resume it: srnn train --resume {place.path}")
-    return tensors
+    return tensors, state.get("calibration")
 
 
 def read_run(path: Path) -> Run:
@@ -272,6 +287,8 @@ class Training:
         self.run, self.place, self.checkpoint_every, self.watchers = run, place, checkpoint_every, watchers
         self.task, self.device = run.task, team.device or _device(run.device)
         self.model = make_model(run).to(self.device)
+        if content is None and run.init_from:
+            start.load_into(self.model, run.init_from)
         self.wrapped: nn.Module = self.model
         groups = list(run.network.groups(self.model.rnn))
         self.optimizers = optimizers.make(self.model.parameters(), groups, run.optimizer, run.lr, run.weight_decay, run.alpha)
@@ -533,6 +550,8 @@ class Training:
             if first:
                 state = {"run": self.run.as_dict(), "result": result and vars(result)}
                 state[BELONGS_TO] = self.environment.get(BELONGS_TO)
+                if result is not None and (found := task.calibration(self.model.eval())) is not None:
+                    state["calibration"] = found
                 save_tensors(self.place.model, dict(self.model.state_dict()), state)
         record = Record(
             id=self.run.id,
@@ -584,13 +603,14 @@ def make_model(run: Run) -> models.Model:
     return models.make(run.task, run.network, run.seed, **how)
 
 
-def load_model(run: Run, weights: Tensors, source: Path) -> models.Model:
-    """Return the model of a run with these weights, which were read from `source`.
+def load_model(run: Run, weights: Tensors, source: Path, calibration: dict[str, Any] | None = None) -> models.Model:
+    """Return the model of a run with these weights, which were read from `source` with what is known about their errors.
 
     Raises:
         RecordError: The weights are not those of such a model.
     """
     model = make_model(run)
+    model.calibration = calibration
     try:
         model.load_state_dict({name: weights[name] for name in model.state_dict()})
     except (KeyError, RuntimeError) as error:

@@ -20,6 +20,9 @@ class Model(nn.Module):
         readout: Widths of the hidden layers of the read-out, with ReLU; () for an affine read-out.
         norm: Whether a layer norm comes before the read-out.
         dropout: Probability, before the read-out and after each of its hidden layers.
+
+    Attributes:
+        calibration: What the task found about the errors of the trained model, for the margins of its answers.
     """
 
     alphabet: Tensor | None
@@ -28,6 +31,8 @@ class Model(nn.Module):
         self, task: Task, network: Network, *, embed: bool = True, readout: tuple[int, ...], norm: bool, dropout: float
     ) -> None:
         super().__init__()
+        self.task = task
+        self.calibration: dict[str, Any] | None = None
         embed = embed and task.symbols > 0
         C = network.embedding_size if embed else task.symbols or task.input_size
         self.embedding = nn.Embedding(task.symbols, C) if embed else None
@@ -56,6 +61,22 @@ class Model(nn.Module):
         if self.takes_symbols:  # b once per symbol, not once per step
             return self.rnn(x, state, alphabet=self.symbols)
         return self.rnn(x if self.symbols is None else nn.functional.embedding(x.long(), self.symbols), state)
+
+    @torch.no_grad()
+    def predict(self, data: Any, *, level: float = 0.9) -> Any:
+        """Return answers to new data, in evaluation mode.
+
+        Args:
+            data: For a model of `srnn fit`: the path of a file or folder, a table, or a dict of columns. For other models: an
+                input [N, T, C], symbols [N, T] or a `Batch`.
+            level: For a model of `srnn fit` that predicts numbers: how often an interval should hold the true number.
+
+        Returns:
+            For a model of `srnn fit` a list of answers, each a dict (see srnn/lab/tasks/prediction.py). For other models the
+            outputs.
+        """
+        self.eval()
+        return self.task.predict(self, data, level=level)
 
     def count_parameters(self) -> int:
         """Return the number of parameters."""

@@ -22,6 +22,7 @@ SHOWN = 100  # updates whose mean loss is shown
 EVERY = 10.0  # seconds between plain lines
 LEAST = 100  # updates before a run is judged: before that, most runs are at chance level
 STALLED = 0.9  # times the error at chance level; a run with more than that has learned nothing
+UNSHOWN = ("name", "path", "sha256", "digest", "preparation")  # of a task or network: shown elsewhere, or too long to read
 EXAMINED = 20_000_000  # numbers in the states of the sequences that a diagnosis looks at
 
 
@@ -29,7 +30,7 @@ def describe(run: Mapping[str, Any]) -> str:
     """Return a line such as: copy (length 200) with srnn (hidden_size 128, mlp 8), seed 1234, recipe paper."""
     parts = []
     for thing in (run["task"], run["network"]):
-        settings = [f"{name} {plain(value)}" for name, value in thing.items() if name not in ("name", "path", "sha256")]
+        settings = [f"{name} {plain(value)}" for name, value in thing.items() if name not in UNSHOWN]
         parts.append(f"{thing['name']} ({', '.join(settings)})" if settings else thing["name"])
     return f"{' with '.join(parts)}, seed {run['seed']}, recipe {shown_recipe(run['recipe'])}"
 

@@ -21,7 +21,7 @@ from srnn.errors import RecordError, SettingError, SRNNError, did_you_mean, one_
 from srnn.lab.networks import NETWORKS
 from srnn.lab.networks.network import Network
 from srnn.lab.settings import Rule, rules
-from srnn.lab.tasks import TASKS, Task
+from srnn.lab.tasks import FITTED, TASKS, Task
 from srnn.lab.training.run import Run
 
 SHOWN = {"paper": "paper", "own": "original", "ours": "tuned"}  # by the name in records and ids: as people read and type it
@@ -45,6 +45,8 @@ def trust(files: Iterable[Path]) -> None:
 
 def task_kind(name: str) -> type[Task]:
     """Returns a task's class by its name, or by the path of a Python file that defines one."""
+    if name in FITTED:
+        return FITTED[name]
     return _from_file(name, Task) if _is_path(name) else _named("task", name, TASKS)
 
 
@@ -192,7 +194,7 @@ def _from_file(name: str, kind: type[Kind]) -> type[Kind]:
         found = ", ".join(value.__name__ for value in defined) or "none"
         raise SettingError(f"{path} must define one subclass of srnn's {kind.__name__}, got {found}")
     label = getattr(defined[0], "name", None)
-    if not isinstance(label, str) or not re.fullmatch("[a-z0-9_-]+", label) or label in TASKS | NETWORKS:
+    if not isinstance(label, str) or not re.fullmatch("[a-z0-9_-]+", label) or label in TASKS | FITTED | NETWORKS:
         raise SettingError(f"{path}: {defined[0].__name__} must have a new name, such as name = 'parity', got {label!r}")
     for needed in NEEDED[kind.__name__]:
         if getattr(defined[0], needed, None) in (None, getattr(kind, needed, None)):

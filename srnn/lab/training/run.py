@@ -54,6 +54,7 @@ class Run(Settings):
     seed: int = setting(1234, "Seed of initial weights and data.", least=0, below=2**63)
     threads: int = setting(1, "Threads of torch on each machine, shared by the processes of torchrun.", least=1, most=1024)
     device: str = setting("cpu", "Device of torch, such as cpu or cuda:1.")
+    init_from: str = setting("", "Run folder or exported safetensors file whose weights the run starts from.")
 
     def check(self) -> None:
         """Raises a SettingError for settings that do not go together."""

@@ -26,7 +26,7 @@ def load(folder: Path | str) -> Model:
         folder: Run folder. Until the run is finished, the weights are those of its last checkpoint.
 
     Returns:
-        Embedding, layer and read-out, in evaluation mode.
+        Embedding, layer and read-out, in evaluation mode. `predict` gives its answers to new data.
 
     Raises:
         MissingError: If it is not a run folder.
@@ -35,12 +35,13 @@ def load(folder: Path | str) -> Model:
     place = RunFolder(Path(folder))
     run, source = read_run(place.path), weights_file(place.path)
     if source == place.model:
-        tensors = read_weights(place, run)
+        tensors, calibration = read_weights(place, run)
     else:
+        calibration = None
         saved = Checkpoint.read(source)
         is_of_run(saved.run, saved.belongs_to, run, place, source)
         tensors = saved.model
-    return load_model(run, tensors, source).eval()
+    return load_model(run, tensors, source, calibration).eval()
 
 
 def finished_model(path: Path) -> tuple[Run, Model]:
