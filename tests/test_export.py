@@ -117,6 +117,28 @@ def test_models_export_to_c(task: str, network: str, tmp_path: Path) -> None:
     assert lines[-1].startswith("largest difference from PyTorch: ")
 
 
+@needs_onnx
+@needs_compiler
+def test_the_file_of_another_model_or_no_file_is_one_line_of_error(tmp_path: Path) -> None:
+    settings, other = (make_run("adding", "srnn", **SMALL["adding"], hidden_size=size, steps=1) for size in (12, 5))
+    model, wrong = make_model(settings), make_model(make_run("copy", "srnn", **SMALL["copy"], **SIZES))
+    for write, check, name in ((onnx.write, onnx.check, "a.onnx"), (pt2.write, pt2.check, "a.pt2"), (c.write, c.check, "model.h")):
+        file = tmp_path / name
+        write(model, settings, file)
+        for another in (wrong, make_model(other)):
+            with pytest.raises(ExportError, match=r"^[^\n]+$"):
+                check(another, file)
+        with pytest.raises((ExportError, RecordError), match=r"^[^\n]*No such file[^\n]*$"):
+            check(model, tmp_path / f"missing {name}")
+    text = (tmp_path / "model.h").read_bytes()
+    (tmp_path / "model.h").write_bytes(text[:300] + b"\xff" + text[300:])
+    with pytest.raises(ExportError, match="must be C99 in ASCII, and it has other bytes"):
+        c.check(model, tmp_path / "model.h")
+    (tmp_path / "model.h").write_bytes(text.replace(b"if (!y) return;", b"*(volatile int *)0 = 0;"))
+    with pytest.raises(ExportError, match=r"must give numbers for 100 steps, and it ended with -\d+"):
+        c.check(model, tmp_path / "model.h")
+
+
 @needs_compiler
 def test_int8_reports_what_it_costs(folder: Path, run: Run) -> None:
     code, out, _ = run("export", str(folder), "--format", "c", "--int8", "--out", "2-bytes.h")
