@@ -117,26 +117,19 @@ def test_models_export_to_c(task: str, network: str, tmp_path: Path) -> None:
     assert lines[-1].startswith("largest difference from PyTorch: ")
 
 
-@needs_onnx
 @needs_compiler
-def test_the_file_of_another_model_or_no_file_is_one_line_of_error(tmp_path: Path) -> None:
+def test_a_header_of_another_model_or_no_header_is_one_line_of_error(tmp_path: Path) -> None:
     settings, other = (make_run("adding", "srnn", **SMALL["adding"], hidden_size=size, steps=1) for size in (12, 5))
-    model, wrong = make_model(settings), make_model(make_run("copy", "srnn", **SMALL["copy"], **SIZES))
-    for write, check, name in ((onnx.write, onnx.check, "a.onnx"), (pt2.write, pt2.check, "a.pt2"), (c.write, c.check, "model.h")):
-        file = tmp_path / name
-        write(model, settings, file)
-        for another in (wrong, make_model(other)):
-            with pytest.raises(ExportError, match=r"^[^\n]+$"):
-                check(another, file)
-        with pytest.raises((ExportError, RecordError), match=r"^[^\n]*No such file[^\n]*$"):
-            check(model, tmp_path / f"missing {name}")
-    text = (tmp_path / "model.h").read_bytes()
-    (tmp_path / "model.h").write_bytes(text[:300] + b"\xff" + text[300:])
+    model, file = make_model(settings), tmp_path / "model.h"
+    c.write(model, settings, file)
+    with pytest.raises(ExportError, match=r"^[^\n]+$"):
+        c.check(make_model(other), file)
+    with pytest.raises(RecordError, match=r"^[^\n]*No such file[^\n]*$"):
+        c.check(model, tmp_path / "missing.h")
+    text = file.read_bytes()
+    file.write_bytes(text[:300] + b"\xff" + text[300:])
     with pytest.raises(ExportError, match="must be C99 in ASCII, and it has other bytes"):
-        c.check(model, tmp_path / "model.h")
-    (tmp_path / "model.h").write_bytes(text.replace(b"if (!y) return;", b"*(volatile int *)0 = 0;"))
-    with pytest.raises(ExportError, match=r"must give numbers for 100 steps, and it ended with -\d+"):
-        c.check(model, tmp_path / "model.h")
+        c.check(model, file)
 
 
 @needs_compiler
