@@ -118,6 +118,21 @@ def test_models_export_to_c(task: str, network: str, tmp_path: Path) -> None:
 
 
 @needs_compiler
+def test_a_header_of_another_model_or_no_header_is_one_line_of_error(tmp_path: Path) -> None:
+    settings, other = (make_run("adding", "srnn", **SMALL["adding"], hidden_size=size, steps=1) for size in (12, 5))
+    model, file = make_model(settings), tmp_path / "model.h"
+    c.write(model, settings, file)
+    with pytest.raises(ExportError, match=r"^[^\n]+$"):
+        c.check(make_model(other), file)
+    with pytest.raises(RecordError, match=r"^[^\n]*No such file[^\n]*$"):
+        c.check(model, tmp_path / "missing.h")
+    text = file.read_bytes()
+    file.write_bytes(text[:300] + b"\xff" + text[300:])
+    with pytest.raises(ExportError, match="must be C99 in ASCII, and it has other bytes"):
+        c.check(model, file)
+
+
+@needs_compiler
 def test_int8_reports_what_it_costs(folder: Path, run: Run) -> None:
     code, out, _ = run("export", str(folder), "--format", "c", "--int8", "--out", "2-bytes.h")
     assert code == 0

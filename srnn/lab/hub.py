@@ -94,9 +94,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin):
             return plain | {"model": "run", "settings": self.run.as_dict()}
         return plain | {"model": type(self.model).__name__, "settings": layer_settings(self.model)}
 
-    def save_pretrained(
-        self, save_directory: str | Path, *, overwrite: bool = False, **push: Any
-    ) -> str | None:
+    def save_pretrained(self, save_directory: str | Path, *, overwrite: bool = False, **push: Any) -> str | None:
         """Write config.json, model.safetensors and README.md to a folder.
 
         Args:
@@ -124,9 +122,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin):
         return self.push_to_hub(push.get("repo_id") or folder.name, **given) if push.get("push_to_hub") else None
 
     @classmethod
-    def from_pretrained(
-        cls, pretrained_model_name_or_path: str | Path, **download: Any
-    ) -> "HubModel":
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **download: Any) -> "HubModel":
         """Load a model from a folder, or from the hub if there is no such folder.
 
         Args:

@@ -13,6 +13,7 @@ from srnn import c
 from srnn.errors import DataError, ExportError
 from srnn.lab.export import preparation
 from srnn.lab.export.program import largest_difference
+from srnn.lab.records import store
 from srnn.lab.training.loop import evaluate, evaluation_batches
 from srnn.lab.training.model import Model
 from srnn.lab.training.progress import number
@@ -85,14 +86,24 @@ def check(model: Model, file: Path, *, name: str = "model", int8: bool = False, 
 
 
 def outputs(file: Path, name: str, x: torch.Tensor) -> torch.Tensor:
-    """Returns what a header gives for inputs [T, C] or symbols [T], one step after the other."""
+    """Returns what a header gives for inputs [T, C] or symbols [T], one step after the other.
+
+    Raises:
+        ExportError: The file is not C, or the compiled code ends before it has read all inputs.
+        RecordError: The file cannot be read.
+    """
     is_symbol = not x.is_floating_point()
     source = PROGRAM.replace("UPPER", name.upper()).replace("NAME", name)
     source = source.replace("TYPE", "int" if is_symbol else "float").replace("ARGUMENT", "x[0]" if is_symbol else "x")
     with tempfile.TemporaryDirectory() as folder:
-        program = compiled(Path(folder), {f"{name}.h": file.read_text(encoding="ascii"), "main.c": source})
+        text = store.read_bytes(file).decode("ascii", errors="replace")
+        if not text.isascii():
+            raise ExportError(f"{file} must be C99 in ASCII, and it has other bytes")
+        program = compiled(Path(folder), {f"{name}.h": text, "main.c": source})
         given = x.to(torch.int32 if is_symbol else torch.float32).numpy().tobytes()
-        done = subprocess.run([str(program)], input=given, capture_output=True, check=True)
+        done = subprocess.run([str(program)], input=given, capture_output=True, check=False)
+    if done.returncode != 0 or len(done.stdout) % (4 * len(x)):
+        raise ExportError(f"the program with {file} must give numbers for {len(x)} steps, and it ended with {done.returncode}")
     return torch.from_numpy(numpy.frombuffer(done.stdout, numpy.float32).copy()).reshape(len(x), -1)
 
 

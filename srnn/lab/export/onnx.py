@@ -9,7 +9,7 @@ import torch
 
 import srnn
 from srnn import onnx
-from srnn.errors import ExportError
+from srnn.errors import ExportError, MissingPackageError
 from srnn.lab.export import preparation
 from srnn.lab.export.program import OUTPUTS, Program, largest_difference
 from srnn.lab.training.model import Model
@@ -47,7 +47,11 @@ def check(model: Model, file: Path, steps: tuple[int, ...] = (1, 7, 100)) -> flo
     run = session(file)
     for T in steps:
         given = program.example(2, T)
-        found = run.run(None, {name: tensor.numpy() for name, tensor in given.items()})
+        try:
+            found = run.run(None, {name: tensor.numpy() for name, tensor in given.items()})
+        except Exception as error:  # as in `session`
+            said = " ".join(str(error).split())[:200]
+            raise ExportError(f"{file} does not take the inputs of this model: {said}") from None
         worst = max(worst, largest_difference(found, program(**given)))
     if not worst <= TOLERANCE:
         raise ExportError(f"{file} must give what the model gives up to {TOLERANCE:g}, and it is off by {worst:.1e}")
@@ -58,9 +62,13 @@ def session(file: Path) -> Any:
     """Returns an onnxruntime session on one thread.
 
     Raises:
-        ExportError: The file is damaged.
+        ExportError: The file is missing or damaged.
+        MissingPackageError: onnxruntime is not installed.
     """
-    import onnxruntime
+    try:
+        import onnxruntime
+    except ModuleNotFoundError:
+        raise MissingPackageError("ONNX files run in onnxruntime. Install it with: pip install 'srnn[onnx]'") from None
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

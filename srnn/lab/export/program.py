@@ -47,10 +47,17 @@ class Program(nn.Module):
 
 
 def largest_difference(found: Any, expected: Any) -> float:
-    """Returns the largest difference of any number, as a share of the largest number if that is above 1."""
+    """Returns the largest difference of any number, as a share of the largest number if that is above 1.
+
+    It is infinite if a shape is another one, as in a file of another model.
+    """
     worst = 0.0
+    if len(found) != len(expected):
+        return torch.inf
     for got, wanted in zip(found, expected, strict=True):
         got, wanted = torch.as_tensor(got), wanted.detach()
+        if got.shape != wanted.shape:
+            return torch.inf
         scale = max(1.0, float(wanted.abs().max()))
         worst = max(worst, float((got - wanted).abs().max()) / scale)
     return worst

@@ -96,7 +96,11 @@ def check(model: Model, file: Path, steps: tuple[int, ...] = (1, 7, 100)) -> flo
     program, loaded, worst = Program(model), load(file), 0.0
     for T in steps:
         given = program.example(2, T)
-        worst = max(worst, largest_difference(loaded(**given), program(**given)))
+        try:
+            found = loaded(**given)
+        except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+            raise ExportError(f"{file} does not take the inputs of this model: {str(error).splitlines()[0]}") from None
+        worst = max(worst, largest_difference(found, program(**given)))
     if not worst <= TOLERANCE:
         raise ExportError(f"{file} must give what the model gives up to {TOLERANCE:g}, and it is off by {worst:.1e}")
     return worst
