@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy
 import torch
@@ -56,7 +56,7 @@ class Fitted(Task):
     digest: str
     preparation: dict
 
-    name = "fit"
+    name: ClassVar[str] = "fit"  # annotated, so that the completion of `srnn train` does not take it for one of its tasks
     selects = "val"
     reports = "test"
     splits = fitting.SPLITS
