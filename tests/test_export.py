@@ -132,6 +132,20 @@ def test_a_header_of_another_model_or_no_header_is_one_line_of_error(tmp_path: P
         c.check(model, file)
 
 
+@needs_onnx
+@pytest.mark.parametrize("form", [onnx, pt2], ids=["onnx", "pt2"])
+def test_the_file_of_another_model_or_no_file_is_one_line_of_error(form: Any, tmp_path: Path) -> None:
+    settings, other = (make_run("adding", "srnn", **SMALL["adding"], hidden_size=size, steps=1) for size in (12, 5))
+    symbols = make_run("copy", "srnn", **SMALL["copy"], **SIZES)
+    model, file = make_model(settings), tmp_path / f"a.{form.__name__.rpartition('.')[2]}"
+    form.write(model, settings, file)
+    for another in (other, symbols):
+        with pytest.raises(ExportError, match=r"^[^\n]+$"):
+            form.check(make_model(another), file)
+    with pytest.raises((ExportError, RecordError), match=r"^[^\n]*No such file[^\n]*$"):
+        form.check(model, tmp_path / f"missing{file.suffix}")
+
+
 @needs_compiler
 def test_int8_reports_what_it_costs(folder: Path, run: Run) -> None:
     code, out, _ = run("export", str(folder), "--format", "c", "--int8", "--out", "2-bytes.h")
@@ -219,7 +233,7 @@ def test_a_failed_export_leaves_no_file(folder: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ("trained --format onx", 2, "no format is called 'onx'. Choose one of onnx, pt2, c, safetensors. Did you mean 'onnx'?"),
+        ("trained --format onx", 2, "no format is called 'onx'. Choose one of onnx, pt2, c, safetensors, hub. Did you mean 'onnx'?"),
         ("trained --format onnx --int8", 2, "--int8 is an option of --format c, got --format onnx"),
         ("trained --format c --compiled", 2, "--compiled is an option of --format pt2, got --format c"),
         ("nowhere --format c", 2, "nowhere is not a run folder: it has no run.json. `srnn runs` lists run folders"),

@@ -469,7 +469,7 @@ def test_forecast_continues_each_series_from_its_last_value(trained: dict[str, P
 
 @pytest.mark.parametrize("kind", ["classify", "tag"])
 def test_stream_answers_as_the_table_does(kind: str, trained: dict[str, Path]) -> None:
-    model, columns = load(trained[kind]), {"classify": waves, "tag": brackets}[kind]()
+    model, columns = load(trained[kind]), waves() if kind == "classify" else brackets()
     assert isinstance(model.task, Fitted)
     stream = Stream(model, model.task.prepared)
     rows = [dict(zip(columns, map(str, row), strict=True)) for row in zip(*columns.values(), strict=True)]
