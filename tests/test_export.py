@@ -233,7 +233,11 @@ def test_a_failed_export_leaves_no_file(folder: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        ("trained --format onx", 2, "no format is called 'onx'. Choose one of onnx, pt2, c, safetensors, hub. Did you mean 'onnx'?"),
+        (
+            "trained --format onx",
+            2,
+            "no format is called 'onx'. Choose one of onnx, pt2, c, safetensors, hub. Did you mean 'onnx'?",
+        ),
         ("trained --format onnx --int8", 2, "--int8 is an option of --format c, got --format onnx"),
         ("trained --format c --compiled", 2, "--compiled is an option of --format pt2, got --format c"),
         ("nowhere --format c", 2, "nowhere is not a run folder: it has no run.json. `srnn runs` lists run folders"),
