@@ -109,7 +109,8 @@ def test_page_needs_nothing_but_itself(made: Path) -> None:
 
 
 def test_page_of_some_records_says_what_was_not_run(world: list[dict[str, Any]], tmp_path: Path) -> None:
-    some = [record for record in world if record["kind"] == "run" and record["run"]["network"]["name"] == "srnn"]
+    runs = [record["run"] | {"record": record} for record in world if record["kind"] == "run"]
+    some = [run["record"] for run in runs if (run["task"]["name"], run["network"]["name"]) == ("copy", "srnn")]
     (tmp_path / "some.jsonl").write_text(
         "".join(paper.line(record) for record in some) + "broken\n" + '{"kind": "run", "id": "x", "format": 9}\n'
     )
