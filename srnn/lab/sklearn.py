@@ -51,7 +51,7 @@ READ = {"dtype": numpy.float64, "ensure_all_finite": "allow-nan"}  # NaN is a mi
 _one_training = threading.Lock()  # torch's random generator and number of threads belong to the process, not to a thread
 
 
-class _Estimator(BaseEstimator):  # type: ignore[misc]
+class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     """What classifier and regressor share: arguments, the forms of X, training.
 
     Args:
@@ -123,8 +123,8 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             DivergedError: The loss is no longer a finite number.
         """
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        draft, answers = self._prepared(y)  # before X, because scikit-learn forgets the names of the columns of X in it
         arrays = self._arrays(X, is_fit=True)
-        draft, answers = self._prepared(y)
         check_consistent_length(arrays, answers.cells)
         with _value_errors():
             task = self._task(_sequences(arrays, answers), draft, seed)
@@ -149,7 +149,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
                 sizes = f"{found[0].shape[1]} in X[0] and {found[odd].shape[1]} in X[{odd}]"
                 raise ValueError(f"the sequences of X must have the same number of inputs, got {sizes}")
         elif getattr(X, "ndim", None) == 3:
-            found = list(check_array(X, allow_nd=True, ensure_min_features=1, input_name="X", estimator=self, **READ))
+            found = list(check_array(X, allow_nd=True, input_name="X", estimator=self, **READ))
             if not found[0].size:
                 raise ValueError(f"X must be [N, T, C] with at least one step and one input, got {X.shape}")
         elif is_fit or self._has_columns:
@@ -161,8 +161,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             self._has_columns = not _is_list(X) and getattr(X, "ndim", None) != 3
             if not self._has_columns:
                 self.n_features_in_ = inputs
-                vars(self).pop("feature_names_in_", None)
-        elif inputs != (expected := len(self.model_.task.prepared.inputs)):  # type: ignore[attr-defined]
+        elif inputs != (expected := len(self._fitted.inputs)):
             name = type(self).__name__
             raise ValueError(f"the sequences of X have {inputs} inputs per step, but {name} was fitted with {expected}")
         return found
@@ -214,8 +213,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return Preparation(Layout(id=SEQUENCE), kind, TARGET, [], classes, [0.0], [1.0], val=float(share), test=0.0)
 
 
-class SRNNClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
-    __doc__ = f"Predicts a class for each sequence.{(_Estimator.__doc__ or '').partition('.')[2]}"
+class SRNNClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
+    """Predicts a class for each sequence. The arguments are those of `SequenceEstimator`.
+
+    Attributes:
+        classes_: The classes, sorted.
+    """
 
     classes_: NDArray[Any]
 
@@ -225,7 +228,7 @@ class SRNNClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         self.classes_, places = numpy.unique(y, return_inverse=True)
         names = [str(each) for each in self.classes_]
         if len(names) < 2:
-            raise ValueError(f"y must have at least two classes, got one class: {names[0]!r}")
+            raise ValueError(f"y must have at least two classes, got {len(names)} class{'es' * (not names)}")
         return self._draft(CLASSIFY, names), Column(numpy.array(names, dtype=object)[places], is_exact=True)
 
     def predict_proba(self, X: Any) -> NDArray[numpy.float64]:
@@ -238,8 +241,8 @@ class SRNNClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return self.classes_[places]
 
 
-class SRNNRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
-    __doc__ = f"Predicts a number for each sequence.{(_Estimator.__doc__ or '').partition('.')[2]}"
+class SRNNRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc]
+    """Predicts a number for each sequence. The arguments are those of `SequenceEstimator`."""
 
     def _prepared(self, y: NDArray[Any]) -> tuple[Preparation, Column]:
         y = validate_data(self, y=y, y_numeric=True)
@@ -254,7 +257,7 @@ class SRNNRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 def _is_list(X: Any) -> bool:
     """Return whether X is a list of sequences, and not of rows that make a 2-D array or of single numbers."""
     is_list = isinstance(X, list | tuple) or (isinstance(X, numpy.ndarray) and X.dtype == object and X.ndim == 1)
-    return is_list and len(X) > 0 and all(numpy.ndim(each) in (1, 2) for each in X if not isinstance(each, str))
+    return is_list and len(X) > 0 and all(numpy.ndim(each) in (1, 2) for each in X)
 
 
 def _steps(given: Any, name: str) -> NDArray[numpy.float64]:
