@@ -135,7 +135,9 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
             training = Training(run, RunFolder(Path(folder)), math.inf, ())
             record = training.to_the_end(lambda: None)
         if record.status != "finished":
-            raise DivergedError(f"the training diverged after {record.updates} updates: {record.ended_by}. Lower lr={self.lr:g}")
+            raise DivergedError(
+                f"the training diverged after {record.updates} updates: {record.ended_by}. Lower lr={self.lr:g}"
+            )
         self.model_, self.record_ = training.model.eval(), record
         self.model_.zero_grad()
         self.model_.task = Divided(task.file, task.digest, task.preparation)  # without the data, which a copy need not hold
