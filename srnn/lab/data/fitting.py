@@ -261,11 +261,11 @@ def time_bounds(steps: int, draft: Preparation, part: str) -> tuple[int, int]:
     return {"train": (0, after_train), "val": (after_train, after_val), "test": (after_val, steps)}[part]
 
 
-def split(sequences: Sequences, preparation: Preparation) -> dict[str, list[int]]:
+def split(sequences: Sequences, preparation: Preparation, seed: int = SPLIT_SEED) -> dict[str, list[int]]:
     """Return the numbers of the sequences in each part. A group is in one part only.
 
     Each class has a sequence in the training part, and about the same share of each part. Sequences that are split in time are
-    in all parts.
+    in all parts. A part whose share is 0 is empty.
 
     Raises:
         DataError: There are too few sequences or groups.
@@ -277,7 +277,7 @@ def split(sequences: Sequences, preparation: Preparation) -> dict[str, list[int]
     for number, group in enumerate(sequences.groups):
         groups.setdefault(group, []).append(number)
     labels = _labels(sequences, preparation)
-    draws = numpy.random.default_rng(SPLIT_SEED)
+    draws = numpy.random.default_rng(seed)
     order = [list(groups)[place] for place in draws.permutation(len(groups))]
     first: dict[str, str] = {}  # for each class a group that is trained on
     kept: set[str] = set()
@@ -287,7 +287,8 @@ def split(sequences: Sequences, preparation: Preparation) -> dict[str, list[int]
                 first[label] = name
                 kept.add(name)
     free = sorted((name for name in order if name not in kept), key=lambda name: labels[groups[name][0]])
-    wanted = {part: max(1, round(getattr(preparation, part) * len(order))) for part in ("val", "test")}
+    shares = {"val": preparation.val, "test": preparation.test}
+    wanted = {part: max(1, round(share * len(order))) if share else 0 for part, share in shares.items()}
     if len(free) < sum(wanted.values()) or not kept:
         what = "sequences" if preparation.layout.group is None else f"groups ({preparation.layout.group!r})"
         need = len(kept) + sum(wanted.values())
@@ -319,6 +320,13 @@ def training_rows(sequences: Sequences, preparation: Preparation, numbers: Seque
     return numpy.concatenate(rows)
 
 
+def fit_numbers(name: str, values: NDArray[numpy.float64]) -> Input:
+    """Return the input for a column of numbers, from its values in the training part, nan for a missing one."""
+    known = values[~numpy.isnan(values)]
+    mean, scale = (float(known.mean()), float(known.std()) or 1.0) if len(known) else (0.0, 1.0)
+    return Input(name, mean, scale, marks_missing=len(known) < len(values))
+
+
 def _fit_inputs(
     table: Table, columns: Sequence[str], training: NDArray[numpy.int64], kept: str
 ) -> tuple[list[Input], list[str]]:
@@ -334,8 +342,7 @@ def _fit_inputs(
             if is_constant and name != kept and not (len(known) and len(known) < len(column.numbers)):
                 constant.append(name)
                 continue
-            mean, scale = (float(known.mean()), float(known.std()) or 1.0) if len(known) else (0.0, 1.0)
-            inputs.append(Input(name, mean, scale, marks_missing=len(known) < len(column.numbers)))
+            inputs.append(fit_numbers(name, column.numbers))
         else:
             texts, counts = numpy.unique(column.texts[column.texts != ""].astype(str), return_counts=True)
             if len(texts) < 2:

@@ -31,6 +31,7 @@ from srnn.lab import data
 from srnn.lab.data import fitting
 from srnn.lab.data import table as tables
 from srnn.lab.data.preparation import FORECAST, Preparation
+from srnn.lab.data.sequences import Sequences
 from srnn.lab.data.table import Table
 from srnn.lab.tasks.prediction import Answer, calibrate, predict
 from srnn.lab.tasks.task import Batch, Task, generator, similar_lengths
@@ -248,13 +249,13 @@ class Fitted(Task):
 
     @cached_property
     def chance(self) -> float:
-        """Score on the test part of the most frequent class, of the mean, or for a forecast of the last known value."""
+        """Score on the reported part of the most frequent class, of the mean, or for a forecast of the last known value."""
         total = weight = 0.0
         output = torch.zeros(self.output_size)
         if self._is_classes:
             every = torch.cat([batch.target[batch.target >= 0] for batch in self.batches("train", 500)])
             output[every.mode().values] = 1.0
-        for batch in self.batches("test", 500):
+        for batch in self.batches(self.reports or "train", 500):
             count = self.weight(batch)
             guess = output.expand(*batch.target.shape, -1) if self._is_classes else output.expand(batch.target.shape)
             total += count * self.score(guess, batch).item()
@@ -279,4 +280,31 @@ def of_table(table: Table, preparation: Preparation, file: str = "") -> Fitted:
     """Return the task of a table that is in memory. A run of it can be resumed only if `file` holds the same table."""
     task = Fitted(file, table.digest or hashlib.sha256().hexdigest(), json.loads(json.dumps(preparation.to_json())))
     vars(task)["table"] = table
+    return task
+
+
+class Divided(Fitted):
+    """Sequences in memory that the caller divided: one part to train and, unless its share is 0, one that selects the weights.
+
+    There is no test part, so the part that selects is also the one that the run reports.
+    """
+
+    @property
+    def selects(self) -> str | None:  # type: ignore[override]
+        return "val" if self.prepared.val else None
+
+    @property
+    def reports(self) -> str | None:  # type: ignore[override]
+        return self.selects
+
+    def calibration(self, model: Any) -> None:
+        return None
+
+
+def of_sequences(sequences: Sequences, preparation: Preparation, parts: dict[str, list[int]]) -> Divided:
+    """Return the task of sequences that are in memory, with the numbers of those in each part."""
+    known = of_table(sequences.table, preparation)
+    task = Divided(known.file, known.digest, known.preparation)
+    arrays = preparation.encode(sequences), preparation.answers(sequences)
+    vars(task).update(table=sequences.table, _split=(*arrays, parts))
     return task

@@ -81,8 +81,8 @@ def predict(model: Any, prepared: Preparation, table: Table, *, level: float = 0
     if prepared.kind == FORECAST:
         _check_past(prepared, table)
     sequences = prepared.sequences(table)
-    outputs = _outputs(model, prepared, sequences)
-    return [answer for number, output in enumerate(outputs) for answer in _answers(prepared, sequences, number, output, widths)]
+    found = enumerate(outputs(model, prepared, sequences))
+    return [answer for number, output in found for answer in _answers(prepared, sequences, number, output, widths)]
 
 
 def _check_past(prepared: Preparation, table: Table) -> None:
@@ -90,7 +90,7 @@ def _check_past(prepared: Preparation, table: Table) -> None:
         raise DataError(f"{table.source} lacks the column {prepared.target!r}. A forecast needs the past of its target")
 
 
-def _outputs(model: Any, prepared: Preparation, sequences: Sequences) -> Iterator[Tensor]:
+def outputs(model: Any, prepared: Preparation, sequences: Sequences) -> Iterator[Tensor]:
     """Yield the outputs of each sequence: [O], and [T, O] for tags. Long sequences are read in windows, as in evaluations."""
     inputs = [torch.from_numpy(each) for each in prepared.encode(sequences)]
     if prepared.kind == FORECAST:

@@ -50,7 +50,20 @@ def make_fit(table: Table, asked: Question, network: str = "srnn", *, file: str 
         given["init_from"] = start.resolved(given["init_from"])
         prepared, more = _continued(prepared, table, given["init_from"])
         notes += more
-    task = of_table(table, prepared, file)
+    return Fit(run_of_task(of_table(table, prepared, file), network, **given), notes)
+
+
+def run_of_task(task: Fitted, network: str = "srnn", **given: Any) -> Run:
+    """Return the run that trains a network on a task whose data are in memory.
+
+    Args:
+        task: The task.
+        network: Name of a network, or path of a Python file that defines one.
+        given: Settings of the run and of the network, by name.
+
+    Raises:
+        SettingError: A value is not allowed.
+    """
     settings = {"batch_size": _batch_size(task), **given}
     if not given.keys() & {"steps", "epochs"} and given.keys() & {"minutes", "cpu_minutes"}:
         settings["steps"] = None  # the clock ends the run, not the recipe
@@ -58,7 +71,7 @@ def make_fit(table: Table, asked: Question, network: str = "srnn", *, file: str 
     if run.eval_every is None:
         every = max(EVALUATE_EVERY, task.updates_per_epoch(run.batch_size))
         run = replace(run, eval_every=min(every, run.steps or every))
-    return Fit(replace(run, task=task), notes)
+    return replace(run, task=task)
 
 
 def _settings_of(task: Fitted) -> dict[str, Any]:
