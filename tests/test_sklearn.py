@@ -41,8 +41,11 @@ class HastyRegressor(SRNNRegressor):
         return tags
 
 
+CHECKS: pytest.MarkDecorator = parametrize_with_checks([HastyClassifier(**SMALL), HastyRegressor(**SMALL)])
+
+
 @pytest.mark.filterwarnings("default")  # scikit-learn skips checks with a warning
-@parametrize_with_checks([HastyClassifier(**SMALL), HastyRegressor(**SMALL)])
+@CHECKS
 def test_estimators_pass_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -16,6 +16,7 @@ import math
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,9 +26,9 @@ import torch
 from numpy.typing import NDArray
 
 from srnn.errors import DataError, DivergedError, MissingPackageError, SettingError
-from srnn.lab.data.fitting import fit_numbers, split, training_rows
+from srnn.lab.data.fitting import fit_numbers, split, training_rows, usual_length
 from srnn.lab.data.preparation import CLASSIFY, REGRESS, Preparation
-from srnn.lab.data.sequences import Layout, Sequences
+from srnn.lab.data.sequences import Layout, Sequences, numbers_of
 from srnn.lab.data.table import SEQUENCE, Column, Table
 from srnn.lab.records.folder import RunFolder
 from srnn.lab.records.record import Record
@@ -175,17 +176,18 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         else:
             parts = {"train": list(range(len(sequences.names)))}
         rows = training_rows(sequences, draft, parts["train"])
-        columns = {name: column.take(rows) for name, column in sequences.table.columns.items()}
-        draft.inputs.extend(fit_numbers(name, column.cells) for name, column in columns.items() if name != TARGET)
-        if draft.classes is None:
-            scales = fit_numbers(TARGET, columns[TARGET].cells)
-            draft.mean[:], draft.scale[:] = [scales.mean], [scales.scale]
-        return of_sequences(sequences, draft, parts)
+        table = sequences.table
+        numeric = [name for name in table.columns if name != TARGET or draft.classes is None]
+        scales = {name: fit_numbers(name, numbers_of(table, name)[rows]) for name in numeric}
+        if (target := scales.pop(TARGET, None)) is not None:
+            draft = replace(draft, mean=[target.mean], scale=[target.scale])
+        found = replace(draft, inputs=list(scales.values()), steps=usual_length(sequences.lengths))
+        return of_sequences(sequences, found, parts)
 
     def _run(self, task: Divided, seed: int) -> Run:
         if self.max_updates is None and self.minutes is None:
             raise SettingError("the training needs an end: give max_updates or minutes")
-        given = {
+        given: dict[str, Any] = {
             "hidden_size": self.hidden_size,
             "lr": self.lr,
             "steps": self.max_updates,

@@ -107,7 +107,9 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
     inputs, left_out = _fit_inputs(sequences.table, columns, training, target if kind == FORECAST else "")
     mean, scale = _fit_target(sequences, draft, training)
     lengths = sequences.lengths
-    found = replace(draft, inputs=inputs, mean=mean, scale=scale, window=_window(asked, draft, lengths), steps=_usual(lengths))
+    found = replace(
+        draft, inputs=inputs, mean=mean, scale=scale, window=_window(asked, draft, lengths), steps=usual_length(lengths)
+    )
     if draft.every_step:
         found = replace(found, steps=min(found.steps, found.window))
     notes = [
@@ -437,7 +439,8 @@ def _window(asked: Question, draft: Preparation, lengths: NDArray[numpy.int64]) 
     return max(LEAST_WINDOW, min(WINDOW, time_bounds(longest, draft, "train")[1] // 8))
 
 
-def _usual(lengths: NDArray[numpy.int64]) -> int:
+def usual_length(lengths: NDArray[numpy.int64]) -> int:
+    """Return the median number of steps."""
     return max(1, int(numpy.median(lengths)))
 
 
