@@ -74,6 +74,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     model_: Model
+    _has_columns: bool
     record_: Record
     n_features_in_: int
 
@@ -261,7 +262,10 @@ class SRNNRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc]
 def _is_list(X: Any) -> bool:
     """Return whether X is a list of sequences, and not of rows that make a 2-D array or of single numbers."""
     is_list = isinstance(X, list | tuple) or (isinstance(X, numpy.ndarray) and X.dtype == object and X.ndim == 1)
-    return is_list and len(X) > 0 and all(numpy.ndim(each) in (1, 2) for each in X)
+    if not is_list or len(X) == 0 or not all(numpy.ndim(each) in (1, 2) for each in X):
+        return False
+    is_table = all(isinstance(each, list | tuple) and numpy.ndim(each) == 1 for each in X) and len({*map(len, X)}) == 1
+    return not is_table
 
 
 def _steps(given: Any, name: str) -> NDArray[numpy.float64]:
