@@ -23,7 +23,7 @@ demo: setup  ## a short benchmark, and training on three tasks of the paper
 	@echo "Next: $(BIN)/srnn report (the page of the records in results/), $(BIN)/srnn train --help, or 'make bench'."
 
 quick: setup  ## tests of layer, kernels and checks, in under a minute
-	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow' -k '$(QUICK)' tests/test_layer.py tests/test_kernels.py tests/test_checks.py
+	@$(BIN)/pytest -q $(PARALLEL) --dist load -m 'not slow' -k '$(QUICK)' tests/test_layer.py tests/test_kernels.py tests/test_checks.py
 
 test: lint  ## lint, the ABI check, and all tests except slow and faults
 	@for library in $(LIBRARIES); do \

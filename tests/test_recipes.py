@@ -228,6 +228,7 @@ def test_an_invalid_setting_is_refused(given: dict[str, Any], said: str) -> None
 
 BASE = Run(task=PMNIST(), network=SRNNNetwork(), steps=10)
 OTHER: dict[str, Any] = {
+    "init_from": "runs/other",
     "task": Copy(), "network": GRUNetwork(), "recipe": "ours", "readout": (4,), "norm": True, "dropout": 0.5, "batch_size": 7,
     "optimizer": "adam", "lr": 0.5, "alpha": 0.5, "weight_decay": 0.1, "clip": 1.0, "clip_value": 0.5, "embed": False,
     "schedule": "cosine", "decay_every": 7, "warmup": 3, "steps": 11,
