@@ -1,7 +1,9 @@
 """Figure 2: Copying memory at growing delays."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from statistics import fmean
 
 from srnn.lab.paper.evidence import Evidence, Missing, Result, compare, star
@@ -12,6 +14,8 @@ from srnn.lab.paper.verdicts import OUTCOMES, Judgement, Part, Parts, claim, com
 
 DELAYS = (100, 200, 300, 500, 1000, 2000)
 SHORT, LONGEST = DELAYS[0], DELAYS[-1]
+PARTLY = ("gru", "lstm", "urnn")  # networks that train for longer at long delays
+LONGER = {1000: {"steps": 10_000}, 2000: {"cpu_minutes": 60.0}}  # budgets by delay
 ONE_HOT, EMBEDDING = "one-hot", "embedding"  # variants: without an embedding, and with one although the recipe has none
 COMPARED = (100, 200)  # delays at which every network runs with and without an embedding
 NNRNN_SOLVES, NNRNN_FAILS = (100, 200, 300), 500  # the delays up to which nnRNN solves it, and the first after these
@@ -28,6 +32,12 @@ def points(plan: Plan) -> Iterator[Point]:
             yield plan.point(Line(network, variant=ONE_HOT), T, "copy", length=T, embed=False)
             if network == "urnn":  # whose recipe has no embedding
                 yield plan.point(Line(network, variant=EMBEDDING), T, "copy", length=T, embed=True)
+    if plan.profile != "full":  # which gives more updates to all
+        for (T, budget), network in product(LONGER.items(), PARTLY):
+            yield plan.part(Line(network, longer=True), T, "copy", budget, length=T)
+    for T in DELAYS:
+        yield from plan.started(T, "copy", solved=math.log(8) / (T + 20), length=T)
+    yield plan.point(adding.TANH, adding.TANH_LENGTH, "copy", length=adding.TANH_LENGTH, activation="tanh")
 
 
 def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
