@@ -38,7 +38,7 @@ class Result(Record):
 
     @classmethod
     def of(cls, record: Record, point: Point) -> "Result":
-        whole = point.whole and point.whole.as_dict()
+        whole = None if point.whole is None else point.whole.as_dict()
         return cls(**{each.name: getattr(record, each.name) for each in fields(record)}, whole=whole)
 
     @property
@@ -119,7 +119,8 @@ class Result(Record):
             return "too short for a slope"
         steps, values = [step for step, _, _ in points], [value for _, _, value in points]
         change = 1000 * linear_regression(steps, values).slope
-        return f"{change:+.2g} points" if self.higher_is_better else f"{100 * change / fmean(values):+.2g} %"
+        change *= 1 if self.higher_is_better else 100 / fmean(values)
+        return f"{change:{'+.2g' if abs(change) < 100 else '+,.0f'}} {'points' if self.higher_is_better else '%'}"
 
     def error(self, value: float) -> float:
         """Return the value itself, or for an accuracy the difference to 100 percent: lower is better."""

@@ -29,8 +29,8 @@ SEEDS = (1234, 1, 2)  # figures show the first as a thick line and the others as
 # The start value that SRNN has by default outside the paper's recipe, with the seeds of the study in docs/learning.md.
 GATE_INIT, STUDIED = -2.0, range(21, 31)
 BASELINES = ("rnn", "lstm", "gru", "urnn", "nru", "nnrnn")  # which the paper ran
-# The networks that the paper did not run. srnnstack is a form of srnn and is not compared with it.
-OTHERS = tuple(sorted(set(NETWORKS) - {*BASELINES, "srnn", "srnnstack"}))
+OURS = ("srnn", "srnnstack")  # the second is a form of the first and is not compared with it
+OTHERS = tuple(sorted(set(NETWORKS) - {*BASELINES, *OURS}))  # the networks that the paper did not run
 TASKS = {"copy": "copying memory", "adding": "adding", "pmnist": "pMNIST", "bigpmnist": "big pMNIST", "speech": "speech"}
 TOY: dict[str, Any] = {"steps": 3, "hidden_size": 16, "batch_size": 10, "eval_every": 1000}
 # The lengths of the authors' code, since the paper gives none: 999 epochs of 50 updates for copy, of 100 for adding.
@@ -274,7 +274,9 @@ class Plan:
         whole = self.point(line, x, task, **settings)
         if self.profile == "full":
             return whole
-        return replace(whole, run=self.point(line, x, task, **(settings | {"cpu_minutes": None} | budget)).run, whole=whole.run)
+        return replace(
+            whole, run=self.point(line, x, task, **(settings | {"cpu_minutes": None, **budget})).run, whole=whole.run
+        )
 
     def seeded(self, line: Line, x: Any, task: str, count: int = len(SEEDS), **how: Any) -> Iterator[Point]:
         """Yields the same point with so many seeds."""

@@ -20,6 +20,7 @@ from srnn.lab import data
 from srnn.lab.bench.training import make_training
 from srnn.lab.measures import measure
 from srnn.lab.networks import NETWORKS
+from srnn.lab.paper import evidence as comparing
 from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
 from srnn.lab.records import record as records
 from srnn.lab.records import store
@@ -59,7 +60,7 @@ def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Collection[st
 
 def show(plan: Plan, console: Console) -> None:
     """Print a table of the exhibits."""
-    rows, done = [], records.read(places(plan)[1]).done
+    rows, done = [], comparing.read(places(plan)[1], plan).done
     for exhibit in EXHIBITS.values():
         keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
         needs = ", ".join(sorted({name for name in exhibit.data_sets(plan) if name}))
@@ -120,7 +121,7 @@ def _reproduce(
     absent: Collection[str],  # data sets
 ) -> list[str]:
     runs, into = places(plan)
-    done = records.read(into, console).done
+    done = comparing.read(into, plan, console).done
     wanted = {key: run for key, run in runs_of([exhibit], plan, only).items() if run.task.data_set not in absent}
     measurements = measurements_of([exhibit], plan, only)
     measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}

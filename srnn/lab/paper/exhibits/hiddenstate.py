@@ -9,7 +9,6 @@ from srnn.lab.paper.plan import EXAMINED, TASKS, Exhibit, Line, Measurement, Pla
 from srnn.lab.paper.table import NOT_RUN, Table, measured
 from srnn.lab.paper.verdicts import Judgement, claim, combine
 
-
 # The paper's picture of adding: its length, and the steps that it marks.
 LENGTH, MARKERS = 400, (76, 336)
 LONG = Line(variant=f"T = {LENGTH}")

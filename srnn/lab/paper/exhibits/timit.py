@@ -96,8 +96,8 @@ def tables(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         tuned.append(tuple(row))
     note = (
         f"Scaled inputs and targets, Adam with warm-up and cosine, clipped to norm 1, the same for all. At {TUNED_UNITS} units "
-        f"the best of {len(RATES)} learning rates on validation data, after {TUNED_EPOCHS} epochs each. At {SIZES[-1]} units the "
-        "middle rate and 30 epochs. The tuned recipe is never mixed with the paper's settings."
+        f"the best of {len(RATES)} learning rates on validation data, after {TUNED_EPOCHS} epochs each. At {SIZES[-1]} units "
+        "the middle rate and 30 epochs. The tuned recipe is never mixed with the paper's settings."
     )
     yield Table("timit-tuned", "Speech frames with the tuned recipe", ("network and units", *DIRECTIONS), tuple(tuned), (note,))
 
@@ -126,7 +126,7 @@ def figures(exhibit: Exhibit, evidence: Evidence) -> Iterator[Figure]:
             panels.append(Panel(title, "units", exhibit.metric, shown, guides, log, ticks=SIZES))
     alt = "Test error over the number of units for each network, on both directions of the speech task."
     caption = "Speech frames: test error at the best validation epoch. Dotted: the paper's, which are of another corpus."
-    yield Figure("timit", f"{caption} {CUT} With runs that the clock stopped.", alt, panels)
+    yield Figure("timit", f"{caption} {CUT} With runs that ended early.", alt, panels)
     panels = []  # for each direction and number of units; networks of one size are in that of the nearest
     for (direction, title), H in product(DIRECTIONS.items(), SIZES):
         sizes = dict.fromkeys(("srnn", *BASELINE_SIZES), H)
