@@ -274,9 +274,8 @@ class Plan:
         whole = self.point(line, x, task, **settings)
         if self.profile == "full":
             return whole
-        return replace(
-            whole, run=self.point(line, x, task, **(settings | {"cpu_minutes": None, **budget})).run, whole=whole.run
-        )
+        part = self.point(line, x, task, **(settings | {"cpu_minutes": None, **budget}))
+        return replace(part, whole=whole.run)
 
     def seeded(self, line: Line, x: Any, task: str, count: int = len(SEEDS), **how: Any) -> Iterator[Point]:
         """Yields the same point with so many seeds."""

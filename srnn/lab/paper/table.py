@@ -9,7 +9,7 @@ from typing import Any
 
 from srnn.lab.paper.evidence import CUT, Evidence, Result, star
 from srnn.lab.paper.plan import OURS, TASKS, Exhibit, Key, Line, StartLine
-from srnn.lab.training.progress import number
+from srnn.lab.training.progress import between, number
 
 NOT_RUN = "not run"
 IN_TIME = ", in the baselines' time"
@@ -96,8 +96,9 @@ def starts_table(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
         for line in lines
     ]
     note = (
-        "Runs of the study in docs/learning.md, with the paper's other settings and seeds 21 to 30. They end when the mean loss "
-        "of 500 updates is below a tenth of the chance level, on adding below 0.01, so only the updates they needed compare."
+        "Runs of the study in docs/learning.md, with the paper's other settings and seeds 21 to 30. They end when the mean "
+        "loss of 500 updates is below a tenth of the chance level, on adding below 0.01, so only the updates they needed "
+        "compare."
     )
     caption = f"{exhibit.title}: seeds that solve it by start value, and the updates they needed"
     yield Table(f"{exhibit.id}-starts", caption, (f"by {exhibit.axis}", *map(str, places)), tuple(rows), (note,))
@@ -108,7 +109,7 @@ def _solved(results: Sequence[Result], planned: int) -> str:
         return NOT_RUN
     needed = sorted(each.updates for each in results if each.ended_by == "stop_below")
     count = f"{len(needed)} of {len(results)}" + (f", {planned - len(results)} not run" if planned > len(results) else "")
-    return f"{count}: {needed[0]:,} to {needed[-1]:,}" if needed else count
+    return f"{count}: {between(needed)}" if needed else count
 
 
 def table_rows(exhibit: Exhibit, evidence: Evidence, label: str, keys: Mapping[Key, bool]) -> list[tuple[str, ...]]:

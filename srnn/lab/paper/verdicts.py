@@ -15,7 +15,7 @@ from srnn.lab.paper import evidence as comparing
 from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, SOLVED, UNCLEAR, WORSE, Evidence, Missing, Result, mean, star
 from srnn.lab.paper.plan import EXHIBITS, Line
 from srnn.lab.paper.table import Table
-from srnn.lab.training.progress import number
+from srnn.lab.training.progress import between, number
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 AT_EQUAL_TIME, NOT_TESTED = "holds at equal time, not tested at equal examples", "not tested"
@@ -97,12 +97,11 @@ class Consulted(Evidence):
         return found
 
     @property
-    def open(self) -> dict[str, Result]:
+    def open(self) -> list[tuple[str, Result]]:
         """The baselines that ended before their curves settled, by line and place; not those that had solved the task."""
         used = [(about, each) for about, each in self.used.values() if each.network != "srnn" and not each.diverged]
         used = [(about, each) for about, each in used if each.reports is not None or not each.is_solved]
-        early = {about: each for about, each in used if not each.is_fair}
-        return early or {about: each for about, each in used if not each.is_settled}
+        return [each for each in used if not each[1].is_fair] or [each for each in used if not each[1].is_settled]
 
 
 class Diverged(Exception):
@@ -138,10 +137,8 @@ class Claim:
             verdict = FAILS if isinstance(why, Diverged) else NOT_TESTED
             return Judgement(verdict, str(why), re.split("[;:,]", str(why))[0])
         if verdict == UNDECIDED and consulted.open:
-            counts = sorted(each.updates for each in consulted.open.values())
-            ends = dict.fromkeys((counts[0], counts[-1]))
-            verdict += f" after {' to '.join(f'{count:,}' for count in ends)} updates"
-            ended = [f"{about} after {each.updates:,}, {each.slope}" for about, each in consulted.open.items()]
+            verdict += f" after {between(each.updates for _, each in consulted.open)} updates"
+            ended = [f"{about} after {each.updates:,}, {each.slope}" for about, each in consulted.open]
             found += f"; ended before they settled (updates, change of the curve in 1,000 more): {'; '.join(ended)}"
         return Judgement(verdict, found, key)
 

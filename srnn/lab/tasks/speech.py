@@ -28,15 +28,8 @@ CORPORA = ("speech", "timit", "timit-sample")
 SILENCE = -50.0  # dB, the smallest value of a frame
 # For all networks alike: targets at unit scale, Adam with warm-up and cosine. The learning rate is the middle one of the three
 # that were tried.
-TUNED: dict[str, Any] = {
-    "batch_size": 20,
-    "epochs": 30,
-    "hidden_size": 512,
-    "standardise": True,
-    "scale_targets": True,
-    "clip": 1.0,
-}
-TUNED |= {"optimizer": "adam", "lr": 2e-3, "schedule": "cosine", "warmup": 100}
+TUNED: dict[str, Any] = {"batch_size": 20, "epochs": 30, "hidden_size": 512, "standardise": True, "scale_targets": True}
+TUNED |= {"optimizer": "adam", "lr": 2e-3, "clip": 1.0, "schedule": "cosine", "warmup": 100}
 MEAN, DEVIATION = -35.0, 13.0  # dB, of frames of speech, about
 
 
