@@ -120,6 +120,7 @@ def lead(evidence: Evidence) -> Figure | None:
         drawn = [each for each in found if len(each.smooth) > 2] or [each for each in found if each.smooth]
         if not drawn:
             return None
+        drawn = [each for each in drawn if each.epochs == max(other.epochs or 0 for other in drawn)]
         for k, each in enumerate(drawn):
             _, seconds, values = zip(*each.smooth, strict=True)
             lines.append(Curve(label, seconds, values, network, thin=k > 0))
