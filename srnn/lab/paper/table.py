@@ -90,7 +90,9 @@ def starts_table(exhibit: Exhibit, evidence: Evidence) -> Iterator[Table]:
     """Yields how many seeds of SRNN solve copy or adding with the library's start value, and with the paper's."""
     ran, planned = evidence.results[exhibit.id], evidence.planned[exhibit.id]
     keys = [(line, x) for line, x in planned if isinstance(line, StartLine)]
-    lines, places = (list(dict.fromkeys(each)) for each in zip(*keys, strict=True)) if keys else ([], [])
+    if not keys:
+        return
+    lines, places = (list(dict.fromkeys(each)) for each in zip(*keys, strict=True))
     rows = [
         (f"gate_init {line.gate_init:g}", *(_solved(ran.get((line, x), ()), planned.get((line, x), 0)) for x in places))
         for line in lines

@@ -55,9 +55,9 @@ ABOUT = (
 
 # How the computation of all verdicts was changed after data were seen. Claims name their own changes.
 CHANGED = (
-    "All claims, in reviews on the day of the first runs of baselines: curves are medians of five means, and an accuracy that "
-    f"rises by {comparing.POINTS:g} points counts as learning. Reason: spikes hid what NRU had learned, and 2 % of the error hid "
-    "slow learning at low accuracy.",
+    "All claims, in reviews on the day of the first runs of baselines: curves are medians of five means, and an accuracy "
+    f"that rises by {comparing.POINTS:g} points counts as learning. Reason: spikes hid what NRU had learned, and 2 % of the "
+    "error hid slow learning at low accuracy.",
     "Claims 5, 8, 10, 11 and 25, in the same reviews: every seed counts. For claim 5 runs without an embedding count too, and "
     "sequences decide if batches differ. Claim 8 asks for a quarter of the updates. Claim 11 can hold at equal time. Reason: "
     "verdicts depended on which of several runs was looked at.",
@@ -99,7 +99,7 @@ class Consulted(Evidence):
 
     def at(self, exhibit: str, line: Line, x: Any, seeds: int = 1) -> Sequence[Result]:
         found = super().at(exhibit, line, x, seeds)
-        self.used.update({each.id: (f"{line} at {x}", each) for each in found})
+        self.used.update({each.id: (f"{line} at {x}", each) for each in found if isinstance(each, Result)})
         return found
 
     @property

@@ -108,7 +108,7 @@ def pictures(figures: Iterable[Figure]) -> list[Figure]:
     found = []
     for name, (title, caption) in PICTURES.items():
         panels = [panel for panel in named[name].panels if title in ("", panel.title)] if name in named else []
-        found += [replace(named[name], name=f"first-{name}", caption=caption, panels=panels)] if panels else []
+        found += [replace(named[name], name=f"first-{name}", caption=caption, panels=panels[:4])] if panels else []
     return found
 
 
