@@ -145,9 +145,9 @@ def ideal(exhibit: str, point: Point) -> dict[str, Any]:
     return recorded(run, low / 100)
 
 
-def picture() -> str:
+def picture(size: tuple[int, int]) -> str:
     file = io.BytesIO()
-    Image.effect_noise((700, 1000), 50).save(file, "PNG")  # as large as a picture of states gets
+    Image.effect_noise(size, 50).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
@@ -185,8 +185,9 @@ def found(measurement: Measurement) -> dict[str, Any]:
     zeroed = 0.2 if x == "speech" else 0.01
     numbers = {"steps": 9, "zeroed": zeroed, "alive": 0.5, "drift": 0.1 if x in ("adding", "copy") else 0.9}
     altered = {name: numbers | {"change": change} for name, change in phases.items()}
+    size = (400, 128) if "markers" in measurement.settings else (700, 1000)  # the latter is as large as a picture gets
     about = {"steps": 2, "units": 2, "units_drawn": 2, "white": 1.0, "markers": [0]}
-    return about | {"phases": altered, "dropped": zeroed, "png": picture()}
+    return about | {"phases": altered, "dropped": zeroed, "png": picture(size)}
 
 
 def measured(measurement: Measurement) -> dict[str, Any]:
@@ -829,7 +830,7 @@ CASES = [
     case(28, IN_PART, "as fast with 1000 samples", edit("randomlabels", CROPS[1], 1000, value=91.0, at=120)),
     case(28, FAILS, "as fast", edit("randomlabels", CROPS[1], (100, 1000), value=91.0, at=120)),
     case(28, FAILS, "never there", edit("randomlabels", CROPS[1], (100, 1000), value=89.0)),
-    case(29, HOLDS, "uRNN diverges", edit(*LONG_URNN, **LOST)),
+    case(29, HOLDS, "uRNN diverges", edit(*LONG_URNN, share=0.5, **LOST)),
     case(29, FAILS, "uRNN is stable, and has learned", edit(*LONG_URNN, share=0.89)),
     case(29, UNDECIDED, "uRNN has learned nothing", edit(*LONG_URNN, share=0.91)),
     case(29, UNDECIDED, "uRNN is stopped while it is stable", edit(*LONG_URNN, share=0.5), stop(*LONG_URNN, 0.1)),
@@ -883,11 +884,11 @@ def test_changed_records_give_the_expected_verdict(
 
 def test_an_undecided_verdict_says_how_far_its_baselines_came(right: Evidence) -> None:
     evidence = copy.deepcopy(right)
-    stop("copy", "gru", DELAYS[:-1], 0.1)(evidence)
-    stop("copy", "gru", DELAYS[-1], 0.2)(evidence)
+    stop("copy", "gru", DELAYS[:-1], 0.5)(evidence)
+    stop("copy", "gru", DELAYS[-1], 0.4)(evidence)
     verdict, said, _ = CLAIMS[7].judged(evidence)
-    assert verdict == "undecided after 2,000 to 4,000 updates"
-    assert re.search(r"in 1,000 more\): gru at 100 after 2,000, -[\d.]+ %; .*gru at 2000 after 4,000, -[\d.]+ %$", said)
+    assert verdict == "undecided after 8,000 to 10,000 updates"
+    assert re.search(r"in 1,000 more\): gru at 100 after 10,000, -[\d.]+ %; .*gru at 2000 after 8,000, -[\d.]+ %$", said)
 
 
 def test_the_training_that_a_run_got_is_said_in_words() -> None:
@@ -923,6 +924,8 @@ def test_every_claim_has_a_case_in_which_it_does_not_hold() -> None:
                 16: UNDECIDED,  # NRU might still win
                 24: AT_EQUAL_TIME,
                 25: UNDECIDED,
+                29: UNDECIDED,
+                31: AT_EQUAL_TIME,
             },
         ),
         (
@@ -937,6 +940,8 @@ def test_every_claim_has_a_case_in_which_it_does_not_hold() -> None:
                 16: UNDECIDED,
                 24: AT_EQUAL_TIME,
                 25: UNDECIDED,  # SRNN is first, by what factor is not known
+                29: UNDECIDED,
+                31: AT_EQUAL_TIME,
             },
         ),
     ],
