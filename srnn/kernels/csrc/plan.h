@@ -130,8 +130,8 @@ struct Plan {
 
 // The cycles of the permutation: a path through time visits the units of one, in turn.
 struct Orbits {
-  std::vector<int32_t> order;   // [H] the units, cycle after cycle, each followed by its predecessor p[i]
-  std::vector<int64_t> length;  // of each cycle
+  std::vector<int32_t> order;               // [H] the units, cycle after cycle, each followed by its predecessor p[i]
+  std::vector<int64_t> length;              // of each cycle
   std::vector<int32_t> place, first, size;  // [H] of each unit: its place in `order`, and the start and length of its cycle
 
   explicit Orbits(const Sequence& s) : place(s.H, -1), first(s.H), size(s.H) {

@@ -2,7 +2,8 @@
 // kernels.
 //
 // Work is split over sequences, in time without a change of results (split.h), or into a number of parts that depends on the
-// shapes alone, so the bits do not depend on the number of threads. ops.py has the schemas, the shapes for tracing and the derivatives.
+// shapes alone, so the bits do not depend on the number of threads. ops.py has the schemas, the shapes for tracing and the
+// derivatives.
 
 #include <memory>
 #include <numeric>
