@@ -175,9 +175,7 @@ LIMITS: tuple[Limit, ...] = (
     Limit("dense-H", "dense scan, log-log slope in H", partial(slope, form="dense", axis=2), 0.9, 1.1),
     Limit("table-T", "table scan, log-log slope in T", partial(slope, form="table", axis=1), 0.9, 1.1),
     Limit("table-H", "table scan, log-log slope in H", partial(slope, form="table", axis=2), 0.9, 1.1),
-    Limit(
-        "long-forward", "one sequence, two threads over one", partial(against_one_thread, part="forward", mean=-0.1), low=1.5
-    ),
+    Limit("split", "one sequence, two threads over one", partial(against_one_thread, part="forward", mean=-0.1), low=1.5),
     Limit("split-backward", "- its derivative", partial(against_one_thread, part="backward", mean=-0.1), low=1.5),
     Limit("split-never", "- no state ever 0", partial(against_one_thread, part="forward", mean=10.0), low=0.91),
     Limit("memory-real", "extra peak memory, real inputs (MB)", partial(peak_memory, kind="real"), high=150),
