@@ -251,7 +251,11 @@ def unstable_when_long(evidence: Evidence) -> Judgement:
     part = True if unstable[LONGEST] else False if learned and last.is_fair else Part.UNKNOWN
     shown = [f"{T}: {'diverged' if results[T].diverged else f'{rise:.2g}'}" for T, rise in rises.items()]
     said = f"highest loss after a rise by the factor of the rule, as a share of the chance level (0: none), {', '.join(shown)}"
-    return Judgement(combine([part], [not unstable[T] for T in STABLE]), said, f"{rises[LONGEST]:.2g} of chance level")
+    return Judgement(
+        combine([part], [not unstable[T] for T in STABLE]),
+        said,
+        f"{rises[LONGEST]:.2g} of chance level after a rise, T = {LONGEST}",
+    )
 
 
 @claim(32, "sigma can be tanh as well as ReLU")
