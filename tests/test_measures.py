@@ -151,6 +151,19 @@ def test_changes_of_the_state_are_measured_by_phase() -> None:
     assert numpy.abs(picture - expected).max() <= 0.5 + 1e-3
 
 
+def test_the_markers_of_the_drawn_sequence_can_be_chosen() -> None:
+    run = small("adding", "srnn", length=40)
+    weights = gradients.load(run, None, 1).state_dict()
+    found = hiddenstate.hiddenstate(run, weights, sequences=3, markers=(15, 30))
+    input = run.task.batch(0, 3, run.seed + gradients.FRESH).input
+    input[0, :, 1] = 0.0
+    input[0, [15, 30], 1] = 1.0
+    states = plain_undo(gradients.load(run, weights, 1).states(input)[0].detach())
+    picture = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(found["png"]))))
+    assert found["markers"] == [15, 30]
+    assert numpy.abs(picture - (states[0] / found["white"]).clamp(0, 1).T.numpy() * 255).max() <= 0.5 + 1e-3
+
+
 def test_units_that_a_step_sets_to_zero_are_counted_by_phase() -> None:
     run = small("copy", "srnn", length=30)
     weights = gradients.load(run, None, 1).state_dict()

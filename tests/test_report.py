@@ -15,13 +15,26 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, SOLVED, UNCLEAR, WORSE, Evidence, Missing, Result, compare, mean
+from srnn.lab.paper.evidence import (
+    BETTER,
+    IN_TIME,
+    SAME,
+    SOLVED,
+    UNCLEAR,
+    WORSE,
+    Evidence,
+    Missing,
+    Result,
+    compare,
+    mean,
+    read,
+)
 from srnn.lab.paper.exhibits import EXHIBITS, gradients, psmnist, randomlabels, runtime, timit
 from srnn.lab.paper.exhibits import copy as copying
 from srnn.lab.paper.exhibits.adding import LENGTHS
 from srnn.lab.paper.exhibits.copy import DELAYS
 from srnn.lab.paper.exhibits.timit import SIZES
-from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line, Measurement, Plan, Point
+from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line, Measurement, Plan, Point, StartLine
 from srnn.lab.paper.table import Table, cell
 from srnn.lab.paper.verdicts import (
     AT_EQUAL_TIME,
@@ -1296,6 +1309,22 @@ def test_srnn_is_never_better_in_the_time_of_its_baselines_than_at_its_end() -> 
         assert early is not None
         assert late is not None
         assert early >= late * (1 - 1e-6)
+
+
+def test_runs_with_another_start_value_are_never_mixed_with_the_papers() -> None:
+    """Those of the study in docs/learning.md, which are read with the others."""
+    found = Evidence.gather(read(ROOT / "results", Plan()).found, Plan())
+    library, paper = (StartLine(gate_init=value) for value in (-2.0, 0.0))
+    for T in DELAYS:
+        assert [each.seed for each in found.results["copy"][library, T]] == list(range(21, 31))
+        assert [each.seed for each in found.results["copy"][paper, T]] == [21, 22, 23]
+        assert [each.seed for each in found.results["copy"][Line(), T]] == [1234, 1, 2]
+    shown, starts = EXHIBITS["copy"].tables(found)
+    assert not any("gate_init" in row[0] for row in shown.rows)
+    assert {row[0]: row[1:] for row in starts.rows}["gate_init -2"][-1] == "9 of 10: 1,356 to 19,037"  # as in that page
+    drawn = EXHIBITS["copy"].figures(found)[0].panels[0].lines
+    assert {curve.label for curve in drawn} >= {"srnn", "gru"}
+    assert not any("gate_init" in curve.label for curve in drawn)
 
 
 def test_on_speech_the_time_of_baselines_is_that_of_the_same_direction_and_size(world: list[dict[str, Any]]) -> None:
