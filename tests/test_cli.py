@@ -31,6 +31,7 @@ from srnn.lab.networks.srnn import SRNNNetwork
 from srnn.lab.paper.plan import EXHIBITS, Plan
 from srnn.lab.records import store
 from srnn.lab.scheduling import reproduce, sweep
+from srnn.lab.scheduling.reproduce import Selection
 from srnn.lab.settings import Settings, rules
 from srnn.lab.tasks import TASKS
 from srnn.lab.training import progress
@@ -476,7 +477,12 @@ def test_files_go_to_the_folders_that_the_options_name(
         ("copy", Plan("cpu"), ["copy"], {}),
         ("copy adding --quick --estimate", Plan("quick"), ["copy", "adding"], {"estimate_only": True}),
         ("all --profile full --all-networks", Plan("full", all_networks=True), ["all"], {}),
-        ("copy --only gru --only srnn --jobs 3 --ray", Plan(), ["copy"], {"only": ["gru", "srnn"], "jobs": 3, "ray": "local"}),
+        (
+            "copy --only gru --only srnn --line longer --line=-tuned --at 1000 --jobs 3 --ray",
+            Plan(),
+            ["copy"],
+            {"only": Selection(["gru", "srnn"], ["longer", "-tuned"], ["1000"]), "jobs": 3, "ray": "local"},
+        ),
         ("copy --ray 1.2.3.4:6379", Plan(), ["copy"], {"ray": "1.2.3.4:6379"}),
     ],
 )
@@ -499,7 +505,7 @@ def test_reproduce_runs_what_is_named_and_ends_with_1_if_something_fails(
 
     monkeypatch.setattr(reproduce, "reproduce", made)
     assert run("reproduce", *arguments.split()) == (code, "", "")
-    usual = {"jobs": 2, "ray": None, "only": (), "estimate_only": False}
+    usual = {"jobs": 2, "ray": None, "only": Selection(), "estimate_only": False}
     assert seen == usual | how | {"names": names, "plan": plan}
 
 
@@ -509,7 +515,7 @@ def test_reproduce_lists_the_exhibits_and_runs_nothing(run: Run, elsewhere: Path
     assert (code, err) == (0, "")
     rows = {words[0]: words for line in out.splitlines() if (words := line.split()) and words[0] in EXHIBITS}
     assert rows.keys() == EXHIBITS.keys()
-    assert rows["permutation"][-2:] == ["9", "0"]  # nine runs, none of them recorded
+    assert rows["permutation"][-3:] == ["9", "0", "unknown"]  # nine runs, none of them recorded
     assert out != run("reproduce", "--list", "--all-networks")[1]
     assert list(elsewhere.iterdir()) == []
 

@@ -102,9 +102,9 @@ def show(plan: Plan, console: Console, only: Selection = ALL) -> None:
         runs, needs = runs_of([exhibit], plan, only), ", ".join(sorted({name for name in exhibit.data_sets(plan) if name}))
         keys, left = runs.keys() | measurements_of([exhibit], plan, only).keys(), [runs[key] for key in runs if key not in done]
         guesses = [estimate_from_records(run, known) for run in left]
-        seconds = sum(guess for guess in guesses if guess is not None)
-        total += seconds
-        hours = f"{'more than ' * (None in guesses)}{seconds / 3600:.1f}" if left else ""
+        found = [guess for guess in guesses if guess is not None]
+        total += sum(found)
+        hours = f"{'more than ' * (len(found) < len(left))}{sum(found) / 3600:.1f}" if found else "unknown" if left else ""
         rows.append((exhibit.id, exhibit.where, exhibit.title, str(len(keys)), str(len(keys & done.keys())), hours, needs))
     headings = ("exhibit", "in the paper", "what", "runs", "recorded", "CPU hours left", "needs")
     note = (
