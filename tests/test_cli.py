@@ -207,7 +207,7 @@ def test_doctor_prints_json(run: Run) -> None:
     assert found["healthy"] is True
     assert found["threads"] == torch.get_num_threads()
     assert found["auto"] == ("torch" if native.load_error() else "native")
-    assert found["backends"]["torch"]["difference"] < backends.TOLERANCE
+    assert found["backends"]["torch"]["difference"] < backends.TOLERANCE[torch.float64]
 
 
 def test_doctor_says_why_native_is_missing_and_what_runs_instead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

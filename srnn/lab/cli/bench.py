@@ -27,6 +27,9 @@ def bench(
     swap: Annotated[
         bool, typer.Option("--swap", help="Train six small programs with nn.GRU, nn.LSTM, SRNN and SRNNStack.")
     ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="Measure training steps and scans on this device, such as cuda.", show_default=False)
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes of --swap, with one thread each.")] = 1,
     only: Annotated[
         list[str] | None, typer.Option(help="Run this benchmark, or this program of --swap, only. Repeat it for several.")
@@ -43,9 +46,11 @@ def bench(
     srnn bench --scale --readme docs/scale.md
     srnn bench --step
     srnn bench --swap --jobs 2 --readme docs/migrate.md
+    srnn bench --device cuda
     srnn bench --readme docs/benchmark.md[/dim]
     """
     from srnn.lab import bench as benchmark
+    from srnn.lab.bench import device as on_device
     from srnn.lab.bench import scale as scaling
     from srnn.lab.bench import step as stepping
     from srnn.lab.bench import swap as swapping
@@ -53,7 +58,13 @@ def bench(
     rounds = repeats or (3 if quick else 15)
     if jobs != 1 and not swap:
         raise SettingError(f"--jobs is an option of --swap, got {jobs} without it")
-    if swap:
+    if device is not None:
+        if networks or scale or step or swap or only or readme:
+            raise SettingError(
+                "--device is a benchmark of its own: leave out --networks, --scale, --step, --swap, --only and --readme"
+            )
+        on_device.main(device, repeats or (3 if quick else 7), quick, threads, out)
+    elif swap:
         if networks or scale or step or repeats or threads != 2:
             raise SettingError("--swap runs one thread per job: leave out --networks, --scale, --step, --repeats and --threads")
         swapping.main(quick, jobs, out, readme, only or ())
