@@ -2,8 +2,10 @@
 
 reference   a plain loop over time, the specification
 native      C++ for the CPU
+triton      Triton for a GPU
 torch       plain PyTorch operations, any device
-auto        native on a CPU if it was built, otherwise torch; `use` and $SRNN_BACKEND choose another
+auto        native on a CPU if it was built, triton on a GPU if it is installed, otherwise torch; `use` and $SRNN_BACKEND choose
+            another
 """
 
 import os
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from srnn import checks
 from srnn.errors import BackendError, DerivativeError, LengthError, SettingError, SymbolError, one_of
-from srnn.kernels import arguments, flops, native, ops, pytorch, reference  # noqa: F401  (flops registers its formulas)
+from srnn.kernels import arguments, flops, native, ops, pytorch, reference, triton  # noqa: F401  (flops registers its formulas)
 from srnn.kernels.activations import ACTIVATIONS
 
 __all__ = [
@@ -33,11 +35,12 @@ __all__ = [
     "use",
 ]
 
-BACKENDS = ("auto", "native", "reference", "torch")
+BACKENDS = ("auto", "native", "reference", "torch", "triton")
 Maybe = Tensor | None
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
 
 NATIVE_ERROR = native.load_error()  # loads the library; a constant, so that a compiled graph need not ask
+TRITON_ERROR = triton.install_error()  # loads nothing
 _default = os.environ.get("SRNN_BACKEND") or "auto"  # changed by `use` alone; a global, which torch.compile guards
 
 
@@ -68,7 +71,7 @@ def shuffle_scan(
         activation: The name of sigma: see `srnn.SRNN`.
         final: Whether to return only the last state of each row. With ReLU or clip this keeps one integer per unit for the
             derivative, and nothing that grows with T.
-        backend: "auto", "native", "reference" or "torch".
+        backend: "auto", "native", "reference", "torch" or "triton".
 
     Returns:
         The states [N, T, H], or with `final` the state after each row's last step [N, H].
@@ -211,7 +214,7 @@ def use(backend: str) -> Iterator[None]:
     It holds for all threads of the process. The environment variable SRNN_BACKEND sets the backend outside of any `use`.
 
     Args:
-        backend: "auto", "native", "reference" or "torch".
+        backend: "auto", "native", "reference", "torch" or "triton".
 
     Raises:
         SettingError: If there is no backend of this name.
@@ -235,7 +238,7 @@ def auto_backend() -> str:
 
     Raises:
         SettingError: If SRNN_BACKEND names no backend.
-        BackendError: If native was chosen and is not available.
+        BackendError: If native or triton was chosen and is not available.
     """
     wish = _available_default()
     return wish if wish != "auto" else "native" if NATIVE_ERROR is None else "torch"
@@ -246,11 +249,12 @@ def _available_default() -> str:
 
 
 def _available(backend: str, what: str = "backend") -> str:
-    """The backend, if there is one of this name and it can run on a CPU."""
+    """The backend, if there is one of this name and it is installed."""
     if backend not in BACKENDS:
         raise one_of(what, backend, BACKENDS)
-    if backend == "native" and NATIVE_ERROR is not None:
-        raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
+    reason = NATIVE_ERROR if backend == "native" else TRITON_ERROR if backend == "triton" else None
+    if reason is not None:
+        raise BackendError(f"backend {backend!r} is not available: {reason}")
     return backend
 
 
@@ -265,6 +269,10 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
         return None
     if chosen == "native" and tensor.device.type != "cpu":
         raise BackendError(f"backend 'native' runs on the CPU, and the tensors are on {tensor.device}. Use backend='auto'")
+    if chosen == "triton":
+        if (reason := triton.error(tensor.device)) is not None:
+            raise BackendError(f"backend 'triton' cannot run: {reason}")
+        return torch.ops.srnn_triton if tensor.device.type == "cpu" else torch.ops.srnn
     return {"reference": None, "torch": torch.ops.srnn_torch}.get(chosen, torch.ops.srnn)
 
 
