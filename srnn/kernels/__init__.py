@@ -233,15 +233,19 @@ def default_backend() -> str:
     return _default
 
 
-def auto_backend() -> str:
-    """Returns what "auto" runs on a CPU: the default backend if one was chosen, else native if it is built, else torch.
+def auto_backend(device: torch.device = torch.device("cpu")) -> str:  # noqa: B008  a constant
+    """Returns what "auto" runs on a device: the default backend if one was chosen, else a compiled one if there is, else torch.
 
     Raises:
         SettingError: If SRNN_BACKEND names no backend.
         BackendError: If native or triton was chosen and is not available.
     """
     wish = _available_default()
-    return wish if wish != "auto" else "native" if NATIVE_ERROR is None else "torch"
+    if wish != "auto":
+        return wish
+    if device.type == "cpu":
+        return "native" if NATIVE_ERROR is None else "torch"
+    return "triton" if triton.error(device) is None else "torch"
 
 
 def _available_default() -> str:

@@ -27,7 +27,7 @@ def check_results(settings: Iterable[Setting], device: str = "cpu") -> None:
     paths: dict[str, tuple[Callable[[], Outcome], str]] = {s.key: (partial(_training_step, s), s.backend) for s in small}
     paths |= {f"{form} scan": (partial(_scan, form, device), "auto") for form in ("dense", "table")}
     for path, (outcome, backend) in paths.items():
-        backend = kernels.auto_backend() if backend == "auto" else backend
+        backend = kernels.auto_backend(torch.device(device)) if backend == "auto" else backend
         got, wanted = _on(backend, outcome), _on("reference", outcome)
         for name, value in wanted.items():
             error = float((got[name] - value).norm() / value.norm().clamp(min=1e-12))

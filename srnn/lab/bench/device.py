@@ -15,8 +15,9 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
+from srnn import kernels
 from srnn.lab.bench.check import check_results
-from srnn.lab.bench.clock import Clock, ratio
+from srnn.lab.bench.clock import Call, Clock, ratio
 from srnn.lab.bench.limits import scan
 from srnn.lab.bench.networks import TABLE_4
 from srnn.lab.bench.result import Table, conduct, origin
@@ -62,12 +63,8 @@ def run(device: torch.device, rounds: int, quick: bool, console: Console) -> dic
         clock = Clock(rounds, quick, lambda share: bar.update(task, advance=share, refresh=True), device)
         steps = [measure_step(*row, clock) for row in rows]
         scans = [measure_scan(shape, clock) for shape in SHAPES]
-    return {
-        "settings": {"rounds": rounds, "quick": quick, "dtype": "float32"},
-        "device": store.device(device),
-        "steps": steps,
-        "scans": scans,
-    }
+    about = store.device(device) | {"backend": kernels.auto_backend(device), "triton_error": kernels.triton.error(device)}
+    return {"settings": {"rounds": rounds, "quick": quick, "dtype": "float32"}, "device": about, "steps": steps, "scans": scans}
 
 
 def measure_step(s: Setting, part: str, clock: Clock) -> dict[str, Any]:
@@ -86,9 +83,28 @@ def measure_step(s: Setting, part: str, clock: Clock) -> dict[str, Any]:
 def measure_scan(shape: tuple[int, int, int], clock: Clock) -> dict[str, Any]:
     """Measures one row of the second table, for the record: each form of the scan, and a copy of b."""
     source, target = torch.rand(2, *shape, device=clock.device)
-    sides = {"auto": scan("dense", *shape, device=str(clock.device)), "copy": lambda: target.copy_(source)}
+    call = scan("dense", *shape, device=str(clock.device))
+    sides = {form: _in_form(form, call) for form in _forms(clock.device)} | {"copy": lambda: target.copy_(source)}
     times = {name: median(seconds) for name, seconds in clock.race(sides).items()}
     return {"shape": list(shape), "microseconds": {name: 1e6 * seconds for name, seconds in times.items()}}
+
+
+def _forms(device: torch.device) -> tuple[str, ...]:
+    """Returns how the scan can be parallel: the forms of the Triton kernels, or what the other backends do."""
+    return ("lanes", "time") if kernels.auto_backend(device) == "triton" else ("auto",)
+
+
+def _in_form(form: str, call: Call) -> Call:
+    """Returns the call with the Triton kernels in this form."""
+    if form == "auto":
+        return call
+    from srnn.kernels.triton import launch
+
+    def changed() -> Any:
+        with launch.use_form(form):
+            return call()
+
+    return changed
 
 
 def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
@@ -102,7 +118,7 @@ def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
     yield Table(["N, T, H", "form", "µs", "ns a step", "bytes/s over copy_'s"], list(_scan_rows(record["scans"])), names=2)
     yield MEANING_OF_SCANS
     device = record["device"]
-    yield origin(record, f"{device['name']}, torch {record['versions']['torch']}")
+    yield origin(record, f"{device['name']}, torch {record['versions']['torch']}, backend {device['backend']}")
 
 
 def _scan_rows(scans: list[Mapping[str, Any]]) -> Iterator[list[str]]:

@@ -17,6 +17,7 @@ ABOUT = {
     "reference": "a plain loop over time, the specification",
     "torch": "plain PyTorch operations, on any device",
     "native": "compiled C++ for the CPU",
+    "triton": "Triton kernels for a GPU",
 }
 
 
@@ -49,16 +50,16 @@ def examine(selftest: bool = False) -> dict[str, Any]:
 
     from srnn import kernels
     from srnn.lab import data
-    from srnn.lab.measures.backends import examine_backend
-    from srnn.lab.measures.backends import selftest as self_test
+    from srnn.lab.measures import backends
     from srnn.lab.networks import scans
 
-    backends = {name: examine_backend(name) for name in ABOUT}
-    tests = list(self_test()) if selftest else []
+    place = backends.CPU if kernels.triton.INTERPRETED else torch.device("cuda")
+    found = {name: backends.examine_backend(name, place if name == "triton" else backends.CPU) for name in ABOUT}
+    tests = list(backends.selftest()) if selftest else []
     wish, problem = kernels.default_backend(), None
     if wish not in kernels.BACKENDS:
         problem = f"SRNN_BACKEND={wish} names no backend. Choose one of {', '.join(kernels.BACKENDS)}"
-    elif wish != "auto" and not backends[wish]["available"]:
+    elif wish != "auto" and not found[wish]["available"]:
         problem = f"SRNN_BACKEND={wish} asks for a backend that is not available"
     return {
         "srnn": srnn.__version__,
@@ -68,15 +69,25 @@ def examine(selftest: bool = False) -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "backends": backends,
+        "backends": found,
         "scans_error": scans.load_error(),
         "data": {entry["name"]: {key: entry[key] for key in ("state", "where", "detail")} for entry in data.status()},
         "auto": None if problem else kernels.auto_backend(),
+        "devices": [] if problem else [_accelerator(device) for device in backends.devices()[1:]],
         "SRNN_BACKEND": wish,
         "problem": problem,
         "selftest": tests,
-        "healthy": problem is None and all(each["equals_reference"] is not False for each in (*backends.values(), *tests)),
+        "healthy": problem is None and all(each["equals_reference"] is not False for each in (*found.values(), *tests)),
     }
+
+
+def _accelerator(device: Any) -> dict[str, Any]:
+    """What a device is, the backend that "auto" runs there, and why it is not a compiled one."""
+    from srnn import kernels
+    from srnn.lab.records import store
+
+    reason = kernels.triton.error(device) if device.type == "cuda" else "compiled kernels are for the CPU and for CUDA"
+    return {"device": str(device), **store.device(device), "auto": kernels.auto_backend(device), "reason": reason}
 
 
 def show(found: dict[str, Any], console: Console) -> None:
@@ -115,6 +126,9 @@ def show(found: dict[str, Any], console: Console) -> None:
         return
     wish = "" if found["SRNN_BACKEND"] == "auto" else f" (SRNN_BACKEND={found['SRNN_BACKEND']})"
     console.print(f"The backend on a CPU is [bold]{found['auto']}[/bold]{wish}.", highlight=False)
+    for each in found["devices"]:
+        why = f": {each['reason']}" if each["reason"] is not None and not wish else wish
+        say(console, f"The backend on {each['device']} ({each['name']}) is {each['auto']}{why}.")
 
 
 def _line(test: dict[str, Any]) -> str:

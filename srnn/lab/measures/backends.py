@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from srnn import kernels
-from srnn.kernels import gated_scan, scan
+from srnn.kernels import gated_scan, scan, triton
 
 CPU = torch.device("cpu")
 # Rounding errors of 40 steps, as a share of the largest number: a correct backend differs in the order of additions, and in how
@@ -26,9 +26,14 @@ def selftest() -> Iterator[dict[str, Any]]:
     """Yields what `examine_backend` finds for every backend on every device that it can compute on, with every dtype."""
     for device in devices():
         dtypes = [dtype for dtype in TOLERANCE if dtype != torch.float64 or device.type != "mps"]  # which has no float64
-        for name in ("reference", "torch", *(["native"] if device.type == "cpu" else [])):
-            if (name, device) != ("reference", CPU):
-                yield {"backend": name, "device": str(device), **examine_backend(name, device, dtypes)}
+        for name in names(device):
+            yield {"backend": name, "device": str(device), **examine_backend(name, device, dtypes)}
+
+
+def names(device: torch.device) -> list[str]:
+    """Returns the backends that are made for a device."""
+    on_cpu = ["native", *(["triton"] if triton.INTERPRETED else [])]
+    return ["torch", *{"cpu": on_cpu, "cuda": ["triton"]}.get(device.type, [])]
 
 
 def examine_backend(name: str, device: torch.device = CPU, dtypes: Iterable[torch.dtype] = (torch.float64,)) -> dict[str, Any]:
@@ -36,10 +41,10 @@ def examine_backend(name: str, device: torch.device = CPU, dtypes: Iterable[torc
 
     The reference runs on the CPU in float64.
     """
-    reason = kernels.NATIVE_ERROR if name == "native" else None
+    reason = kernels.NATIVE_ERROR if name == "native" else triton.error(device) if name == "triton" else None
     found: dict[str, Any] = {"available": reason is None, "reason": reason, "equals_reference": None, "difference": None}
     found |= {"differences": {}, "error": None}
-    if reason is not None or (name == "reference" and device == CPU):
+    if reason is not None or name == "reference":
         return found
     try:
         differences = {dtype: _largest_difference(name, device, dtype) for dtype in dtypes}
