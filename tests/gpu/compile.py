@@ -1,0 +1,218 @@
+"""Compiles the Triton kernels for GPUs that are not here, and compares what the compiler made with compiled.json.
+
+    make gpu-compile                 every kernel and dtype for every architecture, and every form of a kernel for sm_80
+    make gpu-compile SAMPLE=1        four kernels in float32 for two architectures, in less than a minute
+    make gpu-compile REWRITE=1       writes compiled.json and the table of docs/gpu.md from what was found
+
+Every kernel must compile, with no stack, no spilled registers and no shared memory, and with registers below a bound, so that
+enough programs share a processor. In the machine code of the loop over time the loads of a group must come before its first
+addition: this is what keeps memory busy. The numbers belong to one version of Triton, which the file names.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from srnn.kernels.triton.variants import Variant, variants
+from srnn.lab.bench.result import Table, as_markdown
+from srnn.lab.records import store
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = Path(__file__).with_name("compiled.json")
+PAGE = ROOT / "docs" / "gpu.md"
+TARGETS = {f"sm_{arch}": GPUTarget("cuda", arch, 32) for arch in (75, 80, 90, 100, 120)} | {
+    "gfx942": GPUTarget("hip", "gfx942", 64)
+}
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+MAIN = (  # compiled with every dtype and for every architecture; all kernels are among them
+    "scan: shuffle_scan relu, dense, plain, lanes",
+    "scan: shuffle_scan_final relu, dense, plain, lanes",
+    "scan: shuffle_scan_final relu, table, plain, lanes",
+    "scan: gated_scan relu, dense, plain, gate, lanes",
+    "backward: shuffle_scan_backward bits, all states, dense, plain, lanes",
+    "backward: shuffle_scan_backward zeros, dense, plain, lanes",
+    "backward: gated_scan_backward bits, dense, plain, gate, lanes",
+    "table_pieces: shuffle_scan_backward zeros, table, plain, lanes",
+    "table_sum: shuffle_scan_backward bits, all states, table, plain, lanes",
+    "summarize: shuffle_scan relu, dense, plain, time",
+    "carry: shuffle_scan relu, dense, plain, time",
+    "summarize_backward: shuffle_scan_backward bits, all states, dense, plain, time",
+    "carry_backward: shuffle_scan_backward bits, all states, dense, plain, time",
+)
+SAMPLE = (MAIN[0], MAIN[1], MAIN[4], MAIN[9])
+REGISTERS = {torch.float64: 200}  # for programs of 128 lanes, two of which then share a processor
+REGISTERS_OF_OTHERS = 128  # four
+GROUPED = ("scan", "backward", "summarize", "summarize_backward")  # their loads must come before their additions
+TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+Figures = dict[str, int]
+
+
+def name_of(variant: Variant) -> str:
+    """Returns the name of a variant without its dtype."""
+    return f"{variant.name}: {variant.case}"
+
+
+def plan(sample: bool) -> Iterator[tuple[Variant, str]]:
+    """Yields what is compiled: variants and architectures."""
+    for variant in variants(DTYPES):
+        name = name_of(variant)
+        if sample:
+            wanted = ("sm_80", "sm_90") if name in SAMPLE and variant.dtype == torch.float32 else ()
+        elif name in MAIN:
+            wanted = tuple(TARGETS)
+        else:
+            wanted = ("sm_80",) if variant.dtype == torch.float32 else ()
+        for target in wanted:
+            yield variant, target
+
+
+def compiled(variant: Variant, target: str) -> Figures:
+    """Compiles a variant for an architecture, and returns what its machine code needs."""
+    source = ASTSource(variant.kernel, dict(variant.signature), dict(variant.constants))
+    made = triton.compile(source, target=TARGETS[target], options=variant.options)
+    if target.startswith("gfx"):
+        return _of_amd(made.asm["amdgcn"])
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(made.asm["cubin"])
+        file.flush()
+        usage, code = (_run(tool, *options, file.name) for tool, *options in (("cuobjdump", "-res-usage"), ("nvdisasm", "-c")))
+    found = {key: int(number) for key, number in re.findall(r"(REG|STACK|SHARED|LOCAL):(\d+)", usage)}
+    before, inside = loads(code)
+    return {
+        "registers": found["REG"],
+        "stack": found["STACK"] + found["LOCAL"],
+        "shared": made.metadata.shared,
+        "loads": inside,
+        "loads first": before,
+    }
+
+
+def _run(tool: str, *arguments: str) -> str:
+    return subprocess.run([TOOLS / tool, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def _of_amd(assembly: str) -> Figures:
+    found = {key: int(number) for key, number in re.findall(r"\.(\w+):\s+(\d+)", assembly)}
+    return {
+        "registers": found["vgpr_count"],
+        "stack": found["private_segment_fixed_size"] + found["vgpr_spill_count"] + found["sgpr_spill_count"],
+        "shared": found["group_segment_fixed_size"],
+    }
+
+
+def loads(code: str) -> tuple[int, int]:
+    """Returns how many global loads of a loop come before its first addition, and how many there are, in nvdisasm's output.
+
+    The loop is the one with most loads. Without a loop that loads, both numbers are 0.
+    """
+    lines = code.splitlines()
+    places = {line.rstrip(":"): at for at, line in enumerate(lines) if re.fullmatch(r"\.L_x_\d+:", line)}
+    best: tuple[int, int] = (0, 0)
+    for at, line in enumerate(lines):
+        jump = re.search(r"\bBRA\S* .*`\((\.L_x_\d+)\)", line)
+        if jump is None or places[jump[1]] >= at:
+            continue
+        body = lines[places[jump[1]] : at]
+        loading = [k for k, each in enumerate(body) if re.search(r"\bLDG\b", each)]
+        adding = next((k for k, each in enumerate(body) if re.search(r"\b[FD]ADD\b", each)), len(body))
+        best = max(best, (sum(k < adding for k in loading), len(loading)), key=lambda counts: counts[1])
+    return best
+
+
+def faults(name: str, dtype: torch.dtype, figures: Figures) -> Iterator[str]:
+    """Yields what must not be, whatever the golden file says."""
+    bound = REGISTERS.get(dtype, REGISTERS_OF_OTHERS)
+    if figures["registers"] > bound:
+        yield f"{figures['registers']} registers, at most {bound} are wanted"
+    for what in ("stack", "shared"):
+        if figures[what]:
+            yield f"{figures[what]} bytes of {what}, none is wanted"
+    if name.split(":")[0] in GROUPED and figures.get("loads first", 0) < figures.get("loads", 0):
+        yield f"only {figures['loads first']} of {figures['loads']} loads of its loop come before the first addition"
+
+
+def differences(found: dict[str, Any], golden: dict[str, Any], sample: bool) -> Iterator[str]:
+    """Yields where the figures are not those of the golden file."""
+    if found["triton"] != golden["triton"]:
+        yield f"this is Triton {found['triton']}, and {GOLDEN.name} is of {golden['triton']}: run make gpu-compile REWRITE=1"
+        return
+    for key in sorted(found["kernels"].keys() | (set() if sample else golden["kernels"].keys())):
+        here, there = found["kernels"].get(key), golden["kernels"].get(key)
+        if here != there:
+            yield f"{key}: {here}, and {GOLDEN.name} has {there}"
+
+
+def parts(golden: dict[str, Any]) -> Iterator[Table | str]:
+    """Yields the table of docs/gpu.md: registers of the main variants by architecture, for float32 and then for all dtypes."""
+    kernels, short = golden["kernels"], [str(dtype).removeprefix("torch.") for dtype in DTYPES]
+    rows = []
+    for name in MAIN:
+        cells = [[kernels[f"{name}, {dtype}, {target}"]["registers"] for dtype in short] for target in TARGETS]
+        rows.append([f"`{name.split(':')[0]}`", name.split(": ")[1], *(f"{min(c)} to {max(c)}" for c in cells)])
+    yield Table(["kernel", "compiled for", *TARGETS], rows, names=2)
+    most = max(figures["registers"] for figures in kernels.values())
+    ordered = [f for key, f in kernels.items() if key.split(":")[0] in GROUPED and "loads" in f]
+    yield (
+        f"Registers per lane, least and most over {', '.join(short)}, with Triton {golden['triton']}. In all "
+        f"{len(kernels)} compilations: at most {most} registers, {max(f['stack'] for f in kernels.values())} bytes of stack, "
+        f"{max(f['shared'] for f in kernels.values())} bytes of shared memory. In {sum(f['loads'] == f['loads first'] for f in ordered)} "
+        f"of {len(ordered)} loops over time for NVIDIA, all loads of a group come before its first addition."
+    )
+
+
+@cache
+def _variants() -> dict[tuple[str, str], Variant]:
+    return {(name_of(each), str(each.dtype)): each for each in variants(DTYPES)}
+
+
+def _compile(name: str, dtype: str, target: str) -> tuple[str, Figures, list[str]]:
+    """In a worker process: a variant by its name."""
+    variant = _variants()[name, dtype]
+    figures = compiled(variant, target)
+    key = f"{name}, {dtype.removeprefix('torch.')}, {target}"
+    return key, figures, [f"{key}: {fault}" for fault in faults(name, variant.dtype, figures)]
+
+
+def main() -> int:
+    """Compiles, compares or rewrites, and returns the exit code."""
+    parser = argparse.ArgumentParser(description="Compile the Triton kernels for GPUs that are not here.")
+    parser.add_argument("--sample", action="store_true", help="Compile a few of the kernels.")
+    parser.add_argument("--rewrite", action="store_true", help="Write the golden file and the table of docs/gpu.md.")
+    given = parser.parse_args()
+    wanted = [(name_of(variant), str(variant.dtype), target) for variant, target in plan(given.sample)]
+    found: dict[str, Any] = {"triton": triton.__version__, "kernels": {}}
+    wrong: list[str] = []
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as processes:
+        for key, figures, bad in processes.map(_compile, *zip(*wanted, strict=True)):
+            found["kernels"][key] = figures
+            wrong += bad
+            print(f"\r{len(found['kernels'])} of {len(wanted)} compiled", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    if given.rewrite and not given.sample:
+        found["kernels"] = dict(sorted(found["kernels"].items()))
+        GOLDEN.write_text(json.dumps(found, indent=1) + "\n")
+        PAGE.write_bytes(store.filled(PAGE, "compiled", as_markdown(parts(found))))
+    else:
+        wrong += differences(found, json.loads(GOLDEN.read_text()), given.sample)
+    for line in wrong:
+        print(line)
+    print(f"gpu-compile: {len(wanted)} compilations, {len(wrong)} faults")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
