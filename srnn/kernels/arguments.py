@@ -316,9 +316,7 @@ def _kept(N: int, T: int, H: int, like: Tensor, kept: Tensor, in_time: bool) -> 
         fits("kept", kept, "[N, T, H]", (N, T, H), (torch.uint8, torch.int32, like.dtype), like)
 
 
-def _gradients(
-    N: int, T: int, H: int, like: Tensor, grad: Maybe, grad_n: Tensor, kept: Tensor, in_time: bool
-) -> None:
+def _gradients(N: int, T: int, H: int, like: Tensor, grad: Maybe, grad_n: Tensor, kept: Tensor, in_time: bool) -> None:
     fits("grad_n", grad_n, "[N, H]", (N, H), (like.dtype,), like)
     _kept(N, T, H, like, kept, in_time)
     if grad is None:

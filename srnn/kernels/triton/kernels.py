@@ -123,11 +123,7 @@ def between(x, low, high):
 @triton.jit
 def combine(shift, low, high, next_shift, next_low, next_high):
     """The map u -> clamp(u + shift, low, high), then the next one of this form: associative, with identity (0, -inf, inf)."""
-    return (
-        shift + next_shift,
-        between(low + next_shift, next_low, next_high),
-        between(high + next_shift, next_low, next_high),
-    )
+    return (shift + next_shift, between(low + next_shift, next_low, next_high), between(high + next_shift, next_low, next_high))
 
 
 @triton.jit

@@ -24,8 +24,8 @@ from srnn.kernels.triton import kernels
 Maybe = Tensor | None
 
 BLOCK, WARPS = 128, 4  # a lane per thread
-GROUP = 16  # steps whose loads are in flight together: what a lane needs for full bandwidth at N H = 12,800
-CARRY_GROUP = 8
+GROUP = 16  # loads of a lane that are in flight together: what full bandwidth needs at N H = 12,800
+FEW = 8  # the same in steps, where a step has several loads: larger kernels take long to compile and more registers
 FREE_STEPS = 256  # of a chunk, where chunks do not depend on each other
 PIECE = 256  # tokens that one program of the table's gradient adds
 WINDOW_BYTES = 64 * 2**20  # of each product of a gated scan
@@ -241,15 +241,14 @@ def _scan(
     by_step = window is not None
     strides = (0, 0) if rows.ids is not None else b.stride()[:2]
     walk = (rows.reset, rows.lengths, rows.orbits)
-    how: dict[str, Any] = {"BY_STEP": by_step, "REVERSE": rows.reverse, "WIDE": wide, "GROUP": GROUP, "BLOCK": BLOCK}
+    group = FEW if gate is not None or rows.reset is not None or sigma == "states" else GROUP
+    how: dict[str, Any] = {"BY_STEP": by_step, "REVERSE": rows.reverse, "WIDE": wide, "GROUP": group, "BLOCK": BLOCK}
     sizes = (N, T, H, first, count, steps, chunks, *strides)
     found = zero
     if chunks > 1:
         maps, carried = rows.empty(3, N, chunks, H), rows.empty(N, chunks, H)
         _launch(kernels.summarize, rows.blocks() * chunks, b, gate, rows.ids, *walk, maps, *sizes, SIGMA=sigma, **how)
-        _launch(
-            kernels.carry, rows.blocks(), maps, start, carried, N, H, chunks, WIDE=wide, GROUP=CARRY_GROUP, BLOCK=BLOCK
-        )
+        _launch(kernels.carry, rows.blocks(), maps, start, carried, N, H, chunks, WIDE=wide, GROUP=FEW, BLOCK=BLOCK)
         start = carried
         found = None if zero is None else rows.empty(N, chunks, H, dtype=torch.int32)
     pointers = (b, gate, rows.ids, kept, *walk, start, zero_start, output, bits, h_n, found)
@@ -281,12 +280,13 @@ def _backward(
         steps, chunks = rows.chunks(count, kind == "bits")
     strides = (0, 0) if grad is None else grad.stride()[:2]
     walk = (rows.reset, rows.lengths, rows.orbits)
-    how: dict[str, Any] = {"REVERSE": rows.reverse, "WIDE": wide, "GROUP": GROUP, "BLOCK": BLOCK}
+    group = FEW if gate is not None or rows.reset is not None or kind == "states" else GROUP
+    how: dict[str, Any] = {"REVERSE": rows.reverse, "WIDE": wide, "GROUP": group, "BLOCK": BLOCK}
     sizes = (N, T, H, first, count, steps, chunks, *strides)
     if chunks > 1 and kind == "bits":
         maps, carried = rows.empty(2, N, chunks, H), rows.empty(N, chunks, H)
         _launch(kernels.summarize_backward, rows.blocks() * chunks, grad, kept, *walk, maps, *sizes, **how)
-        rest = {"WIDE": wide, "GROUP": CARRY_GROUP, "BLOCK": BLOCK}
+        rest = {"WIDE": wide, "GROUP": FEW, "BLOCK": BLOCK}
         pointers = (maps, grad_n, rows.lengths, rows.orbits, start, carried)
         _launch(kernels.carry_backward, rows.blocks(), *pointers, N, T, H, chunks, **rest)
         start = carried
@@ -383,7 +383,7 @@ def _table_gradient(rows: _Rows, like: Tensor, d: Maybe, grad_n: Tensor, kept: T
     pointers = (tokens, begins, finishes, d, grad_n, kept if d is None else None, *walk, sums)
     how: dict[str, Any] = {"WIDE": wide, "BLOCK": BLOCK}
     sizes = (rows.N, rows.T, H, count)
-    _launch(kernels.table_pieces, count * blocks, *pointers, *sizes, REVERSE=rows.reverse, GROUP=CARRY_GROUP, **how)
+    _launch(kernels.table_pieces, count * blocks, *pointers, *sizes, REVERSE=rows.reverse, GROUP=FEW, **how)
     _launch(kernels.table_sum, V * blocks, sums, offsets, table, H, **how)
     return table
 
