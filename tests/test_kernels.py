@@ -86,7 +86,7 @@ def problem(
 def loss_of(outputs: dict[str, Tensor]) -> Tensor:
     """A sum with fixed random weights, so that every element of the outputs has a derivative of its own."""
     weights = torch.Generator().manual_seed(1)
-    terms = [(y * (torch.randn(y.shape, generator=weights) + 0.5).bfloat16().to(y.dtype)).sum() for y in outputs.values()]
+    terms = [(y * (torch.randn(y.shape, generator=weights) + 0.5).bfloat16().to(y)).sum() for y in outputs.values()]
     return torch.stack(terms).sum()
 
 

@@ -3,6 +3,8 @@
 import contextlib
 import errno
 import hashlib
+import importlib.metadata
+import importlib.util
 import io
 import json
 import os
@@ -146,6 +148,7 @@ def device(on: torch.device) -> dict[str, Any]:
             "memory_bytes": about.total_memory,
             "processors": about.multi_processor_count,
             "cuda": torch.version.cuda or torch.version.hip,
+            "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
             "cudnn": torch.backends.cudnn.version(),
             "tf32": {"cudnn": torch.backends.cudnn.allow_tf32, "matmul": torch.backends.cuda.matmul.allow_tf32},
         }
