@@ -9,7 +9,7 @@ import numpy
 import pytest
 import torch
 
-from srnn.kernels import native
+from srnn.kernels import native, triton
 from srnn.lab import data
 from srnn.lab.data import mnist, speech
 from srnn.lab.networks import scans
@@ -17,6 +17,13 @@ from srnn.lab.tasks import pmnist
 
 # Some virtual machines announce AMX and do not have it. torch's products in half precision then end in an illegal instruction.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+
+
+collect_ignore = [] if triton.INTERPRETED else ["test_interpreter.py"]  # `make triton` runs it in a process of its own
+if triton.INTERPRETED:
+    import interpreter
+
+    interpreter.keep_patches()
 
 
 def pytest_sessionstart() -> None:

@@ -339,7 +339,7 @@ def fetch_backward(
 ):  # fmt: skip
     """Loads what the steps s0 + GROUP - 1 down to s0 need: for each gradient, kept state, f, gate and cut, where they are there."""
     values = ()
-    limit = tl.where(s0 >= begin, limit, 0)
+    limit = tl.where(s0 >= begin, limit, s0)  # nothing is read before the chunk
     for i in tl.static_range(GROUP):
         s = s0 + (GROUP - 1 - i)
         inside = s < limit
