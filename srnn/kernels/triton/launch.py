@@ -17,7 +17,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from srnn.errors import one_of
 from srnn.kernels import pytorch
-from srnn.kernels.activations import ACTIVATIONS
+from srnn.kernels.activations import ACTIVATIONS, tanh_slope
 from srnn.kernels.arguments import is_last_zero, words_of
 from srnn.kernels.triton import kernels
 
@@ -49,7 +49,7 @@ def form_of(N: int, T: int, H: int, processors: int) -> str:
         raise one_of("form of the Triton kernels ($SRNN_TRITON_FORM)", _form, FORMS)
     if _form != "auto":
         return _form
-    return "time" if N * H < LANES_PER_PROCESSOR * processors and T >= FEW_STEPS else "lanes"
+    return "time" if N * H < processors * LANES_PER_PROCESSOR and T >= FEW_STEPS else "lanes"
 
 
 @contextmanager
@@ -113,7 +113,7 @@ _orbits: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 def orbits_of(permutation: Tensor) -> Tensor:
-    """The `orbits` [4, H] of kernels.py. They are made on the CPU and kept as long as the permutation is and does not change."""
+    """The `orbits` [4, H] of kernels.py. They are made on the CPU, and kept until the permutation changes."""
     version = None if permutation.is_inference() else permutation._version
     known = _orbits.get(permutation)
     if known is not None and version is not None and known[0] == version:
@@ -512,7 +512,7 @@ def gated_scan_backward(
     reverse: bool,
     needs: Sequence[int],
 ) -> tuple[Tensor, ...]:
-    """Returns the gradients by all inputs and h0. The products are computed again, window by window, from the last to the first."""
+    """Returns the gradients by all inputs and h0. The products are computed again, one window after the other."""
     rows = _rows(z, None, permutation, lengths, reset, reverse, H=len(weight))
     _check_kept(rows, kept)
     grad, grad_n, kept = None if grad is None else _units(grad), grad_n.contiguous(), kept.contiguous()
@@ -563,3 +563,42 @@ class _MapGradient:
         """The gradients in the type of the input, empty where none is wanted."""
         found = (self.dx, self.dweight, self.dbias)
         return [self.x.new_empty(0) if each is None else each.to(self.x.dtype) for each in found]
+
+
+# ---- one step
+
+
+def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
+    """Returns h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)): the products, then a scan of one step."""
+    with pytorch.dtype_as_given(x):
+        f, e = (None if t is None else t.reshape(-1, 1, h.shape[-1]) for t in pytorch.cell_factors(x, maps, gate, bias))
+    assert f is not None
+    rows = _rows(f, None, permutation, None, None, False)
+    out = rows.empty(*h.shape)
+    _scan(rows, f, activation, h.reshape(rows.N, rows.H), out, gate=e, window=(0, 1))
+    return out
+
+
+def cell_backward(
+    grad: Tensor,
+    x: Tensor,
+    out: Tensor,
+    maps: Sequence[Tensor],
+    permutation: Maybe,
+    gate: bool,
+    bias: bool,
+    activation: str,
+    needs: Sequence[int],
+) -> list[Tensor]:
+    """Returns the gradients by x, h and all maps, empty where not wanted. The products are computed again."""
+    sigma = ACTIVATIONS[activation]
+    d = grad * tanh_slope(out) if sigma.bounds is None else grad.masked_fill(sigma.is_flat(out), 0)
+    dh = d.roll(1, dims=-1) if permutation is None else torch.empty_like(d).index_copy_(-1, permutation.long(), d)
+    inputs = [t.detach().requires_grad_(bool(want)) for t, want in zip((x, *maps), (needs[0], *needs[2:]), strict=True)]
+    targets = [t for t in inputs if t.requires_grad]
+    with torch.enable_grad(), pytorch.dtype_as_given(x):
+        f, e = pytorch.cell_factors(inputs[0], inputs[1:], gate, bias)
+        b = f if e is None else f * e.sigmoid()
+        each = iter(torch.autograd.grad(b, targets, d.reshape(b.shape)) if targets else ())
+    found = [next(each) if t.requires_grad else x.new_empty(0) for t in inputs]
+    return [found[0], dh if needs[1] else x.new_empty(0), *found[1:]]
