@@ -33,7 +33,7 @@ from torch.testing import assert_close
 from srnn import kernels
 from srnn.kernels import pytorch, shuffle_scan
 from srnn.kernels.triton import kernels as jitted
-from srnn.kernels.triton import launch
+from srnn.kernels.triton import launch, operators
 
 pytestmark = pytest.mark.interpreter
 
@@ -118,9 +118,7 @@ def assert_near(found: Results, expected: Results, dtype: torch.dtype) -> None:
     rtol, atol = TOLERANCE[dtype]
     for name, y in found.items():
         atol_here = atol * max(1, expected[name].abs().max().item())
-        assert_close(
-            y, expected[name], rtol=rtol, atol=atol_here, check_dtype=False, msg=lambda text, name=name: f"{name}: {text}"
-        )
+        assert_close(y, expected[name], rtol=rtol, atol=atol_here, check_dtype=False)
 
 
 # ---- parallel over time: within 1e-5 of the loop in float32, 1e-12 in float64, times the largest state
@@ -167,7 +165,7 @@ def test_last_zeros_in_chunks_of_time_are_those_of_lanes() -> None:
 # ---- the maps of chunks
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def combine_kernel(first, second, out, count, SIZE: tl.constexpr) -> None:  # type: ignore[no-untyped-def]
     i = tl.arange(0, SIZE)
     a = jitted.combine(*[tl.load(first + k * SIZE + i) for k in range(3)], *[tl.load(second + k * SIZE + i) for k in range(3)])
@@ -175,7 +173,7 @@ def combine_kernel(first, second, out, count, SIZE: tl.constexpr) -> None:  # ty
         tl.store(out + k * SIZE + i, a[k])
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def combine_backward_kernel(first, second, out, count, SIZE: tl.constexpr) -> None:  # type: ignore[no-untyped-def]
     i = tl.arange(0, SIZE)
     a = jitted.combine_backward(
@@ -255,7 +253,7 @@ def test_windows_of_a_gated_scan_equal_the_composition(
 ) -> None:
     if activation == "tanh" and (form, want) != ("lanes", "states"):
         return  # it has one form
-    monkeypatch.setattr(launch, "WINDOW_BYTES", 3 * 4 * 8 * (128 if form == "time" else 32))
+    monkeypatch.setattr(operators, "WINDOW_BYTES", 3 * 4 * 8 * (128 if form == "time" else 32))
     tensors, options = gated_problem(3, 150 if form == "time" else 70, 4, gate, lengths=lengths)
     options |= {"activation": activation, "reverse": reverse, "want": want}
     with launch.use_form(form):
@@ -264,15 +262,15 @@ def test_windows_of_a_gated_scan_equal_the_composition(
 
 def test_the_memory_of_a_gated_scan_does_not_grow_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    empty = launch._Rows.empty
+    empty = launch.Rows.empty
 
     def watched(*args: Any, **more: Any) -> Tensor:
         found = empty(*args, **more)
         sizes.append(found.numel())
         return found
 
-    monkeypatch.setattr(launch, "WINDOW_BYTES", 2 * 4 * 8 * 32)
-    monkeypatch.setattr(launch._Rows, "empty", watched)
+    monkeypatch.setattr(operators, "WINDOW_BYTES", 2 * 4 * 8 * 32)
+    monkeypatch.setattr(launch.Rows, "empty", watched)
     tensors, _ = gated_problem(2, 200, 4)
     leaves = [t.requires_grad_() for t in tensors]
     h_n = kernels.gated_scan(*leaves, final=True, backend="triton")[1]
@@ -292,11 +290,11 @@ def test_one_step_equals_the_composition(activation: str, gate: bool, bias: bool
     expected = pytorch.cell(x, h, maps, *how)
     grad = torch.randn_like(expected)
     with torch.no_grad():
-        found = launch.cell(x, h, maps, *how)
+        found = operators.cell(x, h, maps, *how)
         assert_close(found, expected)
         wanted = [1] * len(leaves)
-        grads = launch.cell_backward(grad, x, found, maps, *how, wanted)
-        some = launch.cell_backward(grad, x, found, maps, *how, [0, 0, *wanted[2:]])
+        grads = operators.cell_backward(grad, x, found, maps, *how, wanted)
+        some = operators.cell_backward(grad, x, found, maps, *how, [0, 0, *wanted[2:]])
     assert_close(grads, list(torch.autograd.grad(expected, leaves, grad)))
     assert [t.numel() for t in some[:2]] == [0, 0]
     assert_close(some[2:], grads[2:])
@@ -336,7 +334,7 @@ def test_offsets_have_64_bits() -> None:
 def test_an_access_outside_of_the_arguments_is_found() -> None:
     b = torch.zeros(1, 4, 8)
     with pytest.raises(Exception, match="outside of the arguments"):
-        launch._launch(jitted.table_sum, 1, b, torch.tensor([0, 5]), torch.zeros(1, 8), 8, WIDE=tl.float32, BLOCK=128)
+        launch.launch(jitted.table_sum, 1, b, torch.tensor([0, 5]), torch.zeros(1, 8), 8, WIDE=tl.float32, BLOCK=128)
 
 
 def test_a_changed_permutation_is_not_taken_for_the_old_one() -> None:

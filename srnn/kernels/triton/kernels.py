@@ -7,7 +7,7 @@ Lanes. A lane follows one unit of one sequence, and no other unit matters to it.
 so lanes fill blocks whatever H is. A program takes BLOCK lanes and one chunk of steps: `scan` and `backward` run whole
 sequences in one chunk, or many chunks in parallel whose starting states come from `summarize` and `carry`.
 
-Steps s are counted from 0 in the order of the recurrence, times t along the row: t = s, or length - 1 - s if rows run backwards.
+Steps s are counted from 0 in the order of the recurrence, times t along the row: t = s, or length - 1 - s in reverse.
 
 Places. After k steps a lane is k entries further in the order of its cycle. For the shift, the order is H - 1, ..., 1, 0, and
 for another permutation `orbits` [4, H] int32 holds the order of all cycles, and for each unit where its cycle starts in it,
@@ -17,8 +17,8 @@ Memory.
     b, gate, grad, output, states     [N, T, H] with strides in n and t where the arguments name them, units contiguous;
                                       with BY_STEP, b and gate hold the window of steps only: [N, count, H]
     ids, reset                        [N, T];  lengths [N] int32
-    bits                              [N, T // 32 + 2, H] int32, in the frame of lanes: bit s % 32 of word s // 32 is 1 where the
-                                      derivative passes step s
+    bits                              [N, T // 32 + 2, H] int32, in the frame of lanes: bit s % 32 of word s // 32 is 1 where
+                                      the derivative passes step s
     start, zero_start, carried        [N, chunks, H] or [N, H], in the frame of lanes
     h_n, zero, grad_n, dh0            [N, H]; zero is the last step, counted from 1, whose derivative is 0
 
