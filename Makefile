@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile  # one process per core; tests of a file share what they make
 QUICK := not compile and not trac and not export and not ten_thousand
 
-.PHONY: demo quick test slow backends faults crashes fuzz bench lint asan setup clean help
+.PHONY: demo quick test slow backends triton triton-full faults crashes fuzz bench lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## a short benchmark, and training on three tasks of the paper
@@ -30,7 +30,7 @@ test: lint  ## lint, the ABI check, and all tests except slow and faults
 		if [ -e $$library ]; then echo "abi: $$library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch $$library || exit 1; \
 		else echo "abi: $$library is not built"; fi; done
 	@echo "test: pytest"
-	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow and not faults'
+	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow and not faults and not interpreter'
 
 slow: setup  ## the slow tests: networks that learn, rehearsals of exhibits
 	@$(BIN)/pytest -q $(PARALLEL) -m slow
@@ -39,6 +39,16 @@ slow: setup  ## the slow tests: networks that learn, rehearsals of exhibits
 backends: setup  ## the kernels without AVX2, layer and networks on pure PyTorch
 	@SRNN_ISA=baseline $(BIN)/pytest -q $(PARALLEL) -k native tests/test_kernels.py
 	@SRNN_BACKEND=torch $(BIN)/pytest -q $(PARALLEL) -m 'not slow' tests/test_layer.py tests/test_baselines.py
+
+# Triton's kernels in its interpreter, which must be chosen before Python starts. The products of all shapes and options take long.
+INTERPRETED := tests/test_interpreter.py tests/test_operators.py tests/test_kernels.py
+PRODUCTS := states_and_gradients_equal or awkward or short_cycles or finite_differences or ten_thousand or one_pass \
+	or gated_scan_equals or unwritten or split or every_integer or any_memory or initial_state or are_documented
+triton: setup  ## the Triton kernels in Triton's interpreter, in under five minutes on one core
+	@TRITON_INTERPRET=1 $(BIN)/pytest -q -m 'interpreter and not slow' -k 'not ($(PRODUCTS))' $(INTERPRETED)
+
+triton-full: setup  ## the same with all shapes and options
+	@TRITON_INTERPRET=1 $(BIN)/pytest -q $(PARALLEL) --dist load -m interpreter $(INTERPRETED)
 
 # FILL=docs/faults.md writes the table of this run to that file.
 faults: setup  ## thousands of killed processes, full disks and damaged files
@@ -99,4 +109,4 @@ clean:  ## remove the files of the build and the tools, except .venv
 	find srnn tests -name __pycache__ -prune -exec rm -rf {} +
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18

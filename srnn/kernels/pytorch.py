@@ -226,16 +226,21 @@ def _linear_backward(
     return dx, dweight, d.sum((0, 1)) if needs_weight and bias is not None else None
 
 
-def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
-    """Returns h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps` are those of f_r, then the gate's."""
+def cell_factors(x: Tensor, maps: Sequence[Tensor], gate: bool, bias: bool) -> tuple[Tensor, Maybe]:
+    """Returns f_r(x), and W_s x + b_s if there is a gate; differentiable. `maps` are those of f_r, then the gate's."""
     each = list(zip(maps[::2], maps[1::2], strict=True)) if bias else [(weight, None) for weight in maps]
     last = len(each) - 1 - gate
-    b = x
+    z = x
     for linear in each[:last]:
-        b = F.linear(b, *linear).relu()
-    b = F.linear(b, *each[last])
-    if gate:
-        b = b * F.linear(x, *each[-1]).sigmoid()
+        z = F.linear(z, *linear).relu()
+    return F.linear(z, *each[last]), F.linear(x, *each[-1]) if gate else None
+
+
+def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
+    """Returns h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps` are those of f_r, then the gate's."""
+    b, e = cell_factors(x, maps, gate, bias)
+    if e is not None:
+        b = b * e.sigmoid()
     P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
     return ACTIVATIONS[activation].function(P_h + b)
 
@@ -406,4 +411,5 @@ def wide_type(x: Tensor) -> torch.dtype:
 
 
 def widen(*tensors: Maybe) -> list[Any]:
+    """The tensors in the type to compute in."""
     return [None if t is None else t.to(wide_type(t)) for t in tensors]

@@ -1,7 +1,7 @@
-"""`shuffle_scan` and its variants on a GPU, in Triton: launch.py has the operators, kernels.py the kernels, variants.py a list.
+"""`shuffle_scan` and its variants on a GPU, in Triton: kernels.py, how they are launched, operators.py.
 
-This file decides whether they can run. Triton itself is loaded at the first use. With TRITON_INTERPRET=1 in the environment, the
-operators exist in the namespace `srnn_triton` too, where they take tensors on the CPU and run in Triton's interpreter.
+This file decides whether they can run. Triton itself is loaded at the first use. With TRITON_INTERPRET=1 in the environment,
+the operators exist in the namespace `srnn_triton` too, where they take tensors on the CPU and run in Triton's interpreter.
 """
 
 import importlib
@@ -30,10 +30,13 @@ def install_error() -> str | None:
     return None
 
 
-@torch.compiler.assume_constant_result
 def error(device: torch.device) -> str | None:
     """Returns why the kernels cannot run on a device and what to do, or None."""
     return install_error() or _device_error(device)
+
+
+# A compiled graph takes the answer as a constant. torch.compiler.assume_constant_result does the same, and loads Triton for it.
+error._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @cache
@@ -58,7 +61,7 @@ def operator(name: str) -> Callable[..., Any]:
     """Returns the implementation of an operator, which loads Triton when it is first called."""
 
     def run(*args: Any) -> Any:
-        return getattr(importlib.import_module("srnn.kernels.triton.launch"), name)(*args)
+        return getattr(importlib.import_module("srnn.kernels.triton.operators"), name)(*args)
 
     return run
 

@@ -3,27 +3,27 @@
     u_k = sigma(u_{k-1} + c_k)            the scan, for a unit that is followed along its orbit under P
     v_{k-1} = sigma'_k (v_k + g_k)        its derivative
 
-Lanes. A lane follows one unit of one sequence, and no other unit matters to it. Lane n H + d starts at place d of sequence n, so
-lanes fill the blocks whatever H is. Programs take BLOCK lanes and one chunk of steps: `scan` and `backward` run whole sequences
-in one chunk, or many chunks in parallel whose starting states come from `summarize` and `carry`.
+Lanes. A lane follows one unit of one sequence, and no other unit matters to it. Lane n H + d starts at place d of sequence n,
+so lanes fill blocks whatever H is. A program takes BLOCK lanes and one chunk of steps: `scan` and `backward` run whole
+sequences in one chunk, or many chunks in parallel whose starting states come from `summarize` and `carry`.
 
-Steps s are counted from 0 in the order of the recurrence, times t along the row: t = s, or t = length - 1 - s if rows run backwards.
+Steps s are counted from 0 in the order of the recurrence, times t along the row: t = s, or length - 1 - s in reverse.
 
 Places. After k steps a lane is k entries further in the order of its cycle. For the shift, the order is H - 1, ..., 1, 0, and
-for another permutation `orbits` [4, H] int32 holds the order of all cycles, and for each unit where its cycle starts in it, where
-it stops, and where the unit itself is.
+for another permutation `orbits` [4, H] int32 holds the order of all cycles, and for each unit where its cycle starts in it,
+where it stops, and where the unit itself is.
 
 Memory.
-    b, gate, grad, output, states     [N, T, H] with strides in n and t where the arguments name them, units contiguous; with
-                                      BY_STEP, b and gate hold the window of steps only: [N, count, H]
+    b, gate, grad, output, states     [N, T, H] with strides in n and t where the arguments name them, units contiguous;
+                                      with BY_STEP, b and gate hold the window of steps only: [N, count, H]
     ids, reset                        [N, T];  lengths [N] int32
-    bits                              [N, T // 32 + 2, H] int32, in the frame of lanes: bit s % 32 of word s // 32 is 1 where the
-                                      derivative passes step s
+    bits                              [N, T // 32 + 2, H] int32, in the frame of lanes: bit s % 32 of word s // 32 is 1 where
+                                      the derivative passes step s
     start, zero_start, carried        [N, chunks, H] or [N, H], in the frame of lanes
     h_n, zero, grad_n, dh0            [N, H]; zero is the last step, counted from 1, whose derivative is 0
 
-The loads of the next GROUP of steps are issued before the steps of this one are added, and are carried through the loop: a step is
-one addition, and a load takes hundreds of times as long. None of them depends on the state.
+The loads of the next GROUP of steps are issued before the steps of this one are added, and are carried through the loop: a step
+is one addition, and a load takes hundreds of times as long. None of them depends on the state.
 """
 
 import triton
@@ -337,7 +337,7 @@ def fetch_backward(
     grad, states, f, gate, reset, n_g, n_f, n_T, s0, at, start, stop, ends, limit, T, H, first, begin, g_t, d_t,
     lengths, orbits, REVERSE: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Loads what the steps s0 + GROUP - 1 down to s0 need: for each gradient, kept state, f, gate and cut, where they are there."""
+    """Loads what the steps s0 + GROUP - 1 down to s0 need: gradient, kept state, f, gate and cut, if they are there."""
     values = ()
     limit = tl.where(s0 >= begin, limit, s0)  # nothing is read before the chunk
     for i in tl.static_range(GROUP):
@@ -455,7 +455,7 @@ def summarize_backward(
     N, T, H, first, count, steps, chunks, g_n, g_t,
     REVERSE: tl.constexpr, WIDE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What each chunk of `backward` does to a gradient that comes from later steps: `maps` [2, N, chunks, H], total and passes."""
+    """What each chunk of `backward` does to a gradient from later steps: `maps` [2, N, chunks, H] are total and passes."""
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
     n_T, words = n * T, T // 32 + 2

@@ -1,4 +1,4 @@
-"""Every form in which launch.py launches the kernels, for compiling ahead of time: no GPU is needed to make the list.
+"""Every form in which the kernels are launched, for compiling ahead of time: no GPU is needed to make the list.
 
 The operators run on small tensors, and what they would launch is recorded, so the list cannot differ from what runs.
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from srnn.kernels.activations import ACTIVATIONS
 from srnn.kernels.arguments import FLOATS, words_of
-from srnn.kernels.triton import launch
+from srnn.kernels.triton import launch, operators
 
 _POINTERS = {
     torch.float32: "*fp32",
@@ -90,33 +90,33 @@ def _calls(dtype: torch.dtype) -> Iterator[tuple[str, Callable[[], Any]]]:
         name = f"{form}, {'all options' if options[0] is not None else 'plain'}"
         sequence = (symbols, *options)
         for activation in ACTIVATIONS:
-            yield f"shuffle_scan {activation}, {name}", _bind(launch.shuffle_scan, values, h0, *sequence, activation)
+            yield f"shuffle_scan {activation}, {name}", _bind(operators.shuffle_scan, values, h0, *sequence, activation)
         for activation in ("relu", "clip"):
             yield (
                 f"shuffle_scan_final {activation}, {name}",
-                _bind(launch.shuffle_scan_final, values, h0, *sequence, activation),
+                _bind(operators.shuffle_scan_final, values, h0, *sequence, activation),
             )
         for kind, kept in (("bits", bits), ("states", b), ("zeros", zeros)):
             for grad in (None,) if kind == "zeros" else (b, None):
                 case = f"shuffle_scan_backward {kind}, {'' if grad is None else 'all states, '}{name}"
-                yield case, _bind(launch.shuffle_scan_backward, grad, h0, kept, values, *sequence)
-            yield f"shuffle_scan_tangent {kind}, {name}", _bind(launch.shuffle_scan_tangent, values, h0, kept, *sequence)
+                yield case, _bind(operators.shuffle_scan_backward, grad, h0, kept, values, *sequence)
+            yield f"shuffle_scan_tangent {kind}, {name}", _bind(operators.shuffle_scan_tangent, values, h0, kept, *sequence)
         if form == "table":
             continue
         for gate in (True, False):
             inputs = (z, weight, bias, z, weight if gate else None, bias if gate else None)
             what = f"{name}{', gate' if gate else ''}"
             for activation in ACTIVATIONS:
-                yield f"gated_scan {activation}, {what}", _bind(launch.gated_scan, *inputs, h0, *options, activation)
+                yield f"gated_scan {activation}, {what}", _bind(operators.gated_scan, *inputs, h0, *options, activation)
             for activation in ("relu", "clip"):
                 yield (
                     f"gated_scan_final {activation}, {what}",
-                    _bind(launch.gated_scan_final, *inputs, h0, *options, activation),
+                    _bind(operators.gated_scan_final, *inputs, h0, *options, activation),
                 )
             for kind, kept in (("bits", bits), ("states", b), ("zeros", zeros)):
                 grad = None if kind == "zeros" else b
                 case = f"gated_scan_backward {kind}, {what}"
-                yield case, _bind(launch.gated_scan_backward, grad, h0, kept, *inputs, *options, [1, 1, 1, 1])
+                yield case, _bind(operators.gated_scan_backward, grad, h0, kept, *inputs, *options, [1, 1, 1, 1])
 
 
 def _bind(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
