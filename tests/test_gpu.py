@@ -7,6 +7,7 @@ interpreter. On a GPU the tests write the record results/gpu-tests.json: please 
 import copy
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from torch import Tensor
 
 from srnn import SRNN, kernels
 from srnn.kernels import shuffle_scan, triton
+from srnn.lab.bench import device, training
+from srnn.lab.measures import backends
 from srnn.lab.records import store
 
 ON = torch.device("cpu" if triton.INTERPRETED else "cuda")
@@ -164,3 +167,22 @@ def test_compiled_layer_equals_the_plain_one(compare: Any) -> None:
     with kernels.use("triton"):
         compiled = torch.compile(rnn, fullgraph=True, backend="inductor" if IS_GPU else "aot_eager")
         compare({"output": compiled(x)[0].detach()}, {"output": rnn(x)[0].detach().cpu().double()}, 1e-5)
+
+
+def test_self_test_passes_on_the_device() -> None:
+    found = backends.examine_backend("triton", ON, [torch.float32, torch.float16])
+    assert found["equals_reference"], found
+
+
+def test_benchmark_of_the_device_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    setting = replace(training.COPY, N=1, T=22, H=4)
+    monkeypatch.setattr(device, "SETTINGS", [setting])
+    monkeypatch.setattr(device, "PARTS", {"step": training.training_step})
+    monkeypatch.setattr(device, "SHAPES", [(1, 130, 2)])
+    if not IS_GPU:
+        monkeypatch.setattr(device, "check_results", lambda settings, on: None)  # takes long there, and the tests above do more
+    with kernels.use("triton"):
+        record = device.main(str(ON), rounds=1, threads=1, out=tmp_path / "bench.json")
+    assert record["device"]["backend"] == "triton"
+    assert set(record["scans"][0]["microseconds"]) == {"lanes", "time", "copy"}
+    assert all(value > 0 for value in record["scans"][0]["microseconds"].values())

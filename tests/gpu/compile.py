@@ -121,10 +121,10 @@ def _of_amd(assembly: str) -> Figures:
 
 
 def loop(code: str) -> tuple[int, int, int]:
-    """Returns how many global loads of a loop are on their way before anything waits for one of them, all loads, all instructions.
+    """Returns how many global loads are on their way before anything waits for one of them, all loads, and all instructions.
 
     Args:
-        code: The machine code as nvdisasm writes it. The loop is the one with most loads. Without one the numbers are 0.
+        code: The machine code as nvdisasm writes it. The numbers are those of the loop with most loads, 0 without one.
     """
     lines = code.splitlines()
     places = {line.rstrip(":"): at for at, line in enumerate(lines) if re.fullmatch(r"\.L_x_\d+:", line)}
@@ -137,7 +137,7 @@ def loop(code: str) -> tuple[int, int, int]:
 
 
 def _in_flight(body: list[str]) -> tuple[int, int, int]:
-    """Counts the loads before the first instruction that reads a register which a load has written, all loads, all instructions."""
+    """Counts the loads before the first instruction that reads what one of them has loaded, all loads, and all instructions."""
     loaded: set[int] = set()
     first = total = instructions = 0
     is_waiting = False
@@ -167,7 +167,7 @@ def faults(name: str, dtype: torch.dtype, figures: Figures) -> Iterator[str]:
         if figures[what]:
             yield f"{figures[what]} bytes of {what}, none is wanted"
     if has_groups(name) and figures.get("loads") and figures["loads at once"] < AT_ONCE:
-        yield f"{figures['loads at once']} of {figures['loads']} loads of a group are on their way at once, {AT_ONCE} are wanted"
+        yield f"{figures['loads at once']} of {figures['loads']} loads are on their way at once, at least {AT_ONCE} are wanted"
 
 
 def has_groups(name: str) -> bool:

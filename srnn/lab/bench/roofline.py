@@ -20,6 +20,7 @@ LAUNCH = 4e-6  # seconds that a launch costs. Assumed
 SHARE_OF_BANDWIDTH = 0.88  # that a kernel reaches which reads and writes in order. Assumed
 SHARE_OF_ISSUE = 0.6  # of the cycles in which a scheduler issues an instruction. Assumed
 IN_FLIGHT = 16  # loads of a lane that are on their way at any time: the group of the kernels
+LANES_PER_PROCESSOR, FEW_STEPS = 64, 2_048  # of the rule in srnn/kernels/triton/launch.py
 STATES = 4 + 4 + 1 / 8  # bytes of a step of a lane: b is read, the state and one bit are written
 
 
@@ -118,13 +119,6 @@ def crossover(T: int, processor: Processor) -> int:
     return low
 
 
-MEANING = (
-    "Forward, all states, float32. MB: bytes read and written. Depth: steps in a row. Time: the launches, and the largest of "
-    "bandwidth (bytes), latency (of the loads of a lane, {IN_FLIGHT} of which are on their way) and instructions. "
-    "{prefetch}"
-)
-
-
 def parts() -> Iterator[Table | str]:
     """Yields the tables of the page, and what they mean."""
     headings = [f"{p.name}, µs" if what else "bound by" for p in PROCESSORS for what in (True, False)]
@@ -141,10 +135,14 @@ def parts() -> Iterator[Table | str]:
         f"at a time instead of {IN_FLIGHT}, the first row would take {' and '.join(alone)}."
     )
     yield Table(
-        ["T", *(f"{p.name}: lanes N H" for p in PROCESSORS)],
-        [[f"{T:,}", *(f"{crossover(T, p):,}" for p in PROCESSORS)] for T in LENGTHS],
+        ["T", *(p.name for p in PROCESSORS)], [[f"{T:,}", *(f"{crossover(T, p):,}" for p in PROCESSORS)] for T in LENGTHS]
     )
-    yield ("Crossover: with so many lanes or more, the lane-parallel form is at least as fast by this model. ")
+    rule = [f"{LANES_PER_PROCESSOR * p.count:,} on {p.name}" for p in PROCESSORS]
+    yield (
+        "Lanes N H from which on the lane-parallel form is at least as fast, by this model. The rule in the code is "
+        f"time-parallel below {LANES_PER_PROCESSOR} lanes per streaming multiprocessor, {' and '.join(rule)}, if there are "
+        f"{FEW_STEPS:,} steps or more."
+    )
 
 
 def _row(shape: tuple[int, int, int], is_split: bool) -> list[str]:
