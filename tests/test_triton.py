@@ -52,7 +52,7 @@ def test_a_triton_that_is_absent_or_too_old_is_named_and_auto_runs_without(monke
 
 def test_every_operator_has_an_implementation_for_cuda() -> None:
     """Which runs Triton, or the plain code where Triton cannot run."""
-    for name in ops.SCHEMAS:
+    for name in ops.SCHEMAS | ops.CELL_SCHEMAS:
         assert torch._C._dispatch_has_kernel_for_dispatch_key(f"srnn::{name}", "CUDA")
 
 

@@ -251,7 +251,7 @@ def gated_scan_backward(
         if e_map is not None and x_in is not None and e is not None:
             e_map.add(window, e, x_in)
         start = v
-    nothing = (z.new_empty(0),) * 3
+    nothing = [z.new_empty(0) for _ in range(3)]
     return *f_map.gradients(), *(nothing if e_map is None else e_map.gradients()), dh0
 
 
