@@ -13,6 +13,8 @@ if sys.platform != "linux":
 from gpu import compile as compiling
 
 from srnn.kernels import triton
+from srnn.kernels.triton import launch, operators
+from srnn.kernels.triton.variants import variants
 from srnn.lab.bench import roofline
 from srnn.lab.bench.result import as_markdown
 from srnn.lab.records import store
@@ -88,7 +90,7 @@ def test_golden_file_has_every_kernel_that_is_launched(golden: Any) -> None:
     """A new kernel, or a new form of one, needs make gpu-compile REWRITE=1."""
     planned = {compiling.key_of(variant, target) for variant, target in compiling.plan(sample=False)}
     assert planned == golden["kernels"].keys()
-    every = {variant.name for variant in compiling.variants((torch.float32,))}
+    every = {variant.name for variant in variants((torch.float32,))}
     assert {name.split(":")[0] for name in compiling.MAIN} == every
     assert len({key for key in planned if key.startswith(compiling.MAIN[0])}) == len(compiling.TARGETS) * len(compiling.DTYPES)
 
@@ -101,3 +103,18 @@ def test_model_has_the_instructions_of_the_machine_code(golden: Any) -> None:
     for processor, target in ((roofline.A100, "sm_80"), (roofline.H100, "sm_90")):
         figures = golden["kernels"][f"{compiling.MAIN[0]}, float32, {target}"]
         assert processor.instructions == round(figures["instructions"] / roofline.IN_FLIGHT)
+
+
+def test_model_has_the_rule_and_the_chunks_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = (launch.LANES_PER_PROCESSOR, launch.FEW_STEPS, launch.GROUP)
+    assert rule == (roofline.LANES_PER_PROCESSOR, roofline.FEW_STEPS, roofline.IN_FLIGHT)
+    for processor in roofline.PROCESSORS:
+        monkeypatch.setattr(launch, "_processors", lambda device, count=processor.count: count)
+        for N, T, H in roofline.SHAPES[2:4]:
+            b, h0 = torch.zeros(1, 1, 1).expand(N, T, H), torch.zeros(N, H)
+            with launch.use_form("time"), launch.recorded() as launches:
+                operators.shuffle_scan(b, h0, None, None, None, None, False, "relu")
+            work, (*_, last) = roofline.time_parallel(N, T, H, processor), launches
+            assert last[1]["chunks"] * N * H == work.lanes
+            assert 2 * last[1]["steps"] + last[1]["chunks"] == work.depth
+            assert len(launches) == work.launches

@@ -94,7 +94,7 @@ def test_events_of_the_device_measure_its_calls(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(torch, "Event", Event)
     clock = clocks.Clock(1, device=torch.device("cuda"))
-    assert clock.seconds(lambda: log.append("call")) == 2.0
+    assert clock.measure(lambda: log.append("call")) == 2.0
     assert log == ["record", "call", "record", "synchronize"]
 
 
@@ -151,7 +151,7 @@ def test_every_backend_of_this_machine_passes_the_self_test() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_self_test_notices_an_error_in_one_dtype(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = backends.scan
+    truth = kernels.scan
 
     def scan(b: Any, *args: Any, **options: Any) -> Any:
         output, h_n = truth(b, *args, **options)

@@ -75,6 +75,7 @@ def plan(sample: bool) -> Iterator[tuple[Variant, str]]:
     """Yields what is compiled: variants and architectures."""
     for variant in variants(DTYPES):
         name = name_of(variant)
+        wanted: tuple[str, ...] = ()
         if sample:
             wanted = ("sm_80", "sm_90") if name in SAMPLE and variant.dtype == torch.float32 else ()
         elif name in MAIN:

@@ -40,8 +40,8 @@ class Clock:
         """
         share, calls, rounds = 1 / (len(sides) * (self.rounds + 1)), {}, {}
         for name, call in sides.items():
-            first = self.seconds(call)  # fills caches and memory pools, and shows how slow the side is
-            calls[name] = max(1, min(20, int(0.05 / (first if first > 0.05 else self.seconds(call)))))
+            first = self.measure(call)  # fills caches and memory pools, and shows how slow the side is
+            calls[name] = max(1, min(20, int(0.05 / (first if first > 0.05 else self.measure(call)))))
             rounds[name] = 1 if self.quick and first > 1 / 3 else self.rounds
             self.tick(share)
         times: dict[Any, list[float]] = {name: [] for name in sides}
@@ -51,14 +51,14 @@ class Clock:
             for number in range(self.rounds):
                 for name, call in sides.items():
                     if number < rounds[name]:
-                        times[name].append(median(self.seconds(call) for _ in range(calls[name])))
+                        times[name].append(median(self.measure(call) for _ in range(calls[name])))
                     self.tick(share)
         finally:
             if collecting:
                 gc.enable()
         return times
 
-    def seconds(self, call: Call) -> float:
+    def measure(self, call: Call) -> float:
         """Returns the seconds of one call."""
         if self.device.type == "cpu":
             begin = time.perf_counter()
