@@ -21,6 +21,7 @@ from test_kernels import (
     Results,
     assert_same_bits,
     cell_problem,
+    differentiable,
     gated_problem,
     gated_results,
     order_of,
@@ -276,6 +277,31 @@ def test_the_memory_of_a_gated_scan_does_not_grow_with_time(monkeypatch: pytest.
     h_n = kernels.gated_scan(*leaves, final=True, backend="triton")[1]
     torch.autograd.grad(h_n.sum(), leaves)
     assert max(sizes) <= 2 * 32 * 4
+
+
+# ---- derivatives of derivatives
+
+
+@pytest.mark.parametrize(
+    ("form", "want", "activation"),
+    [("dense", "states", "relu"), ("dense", "states", "tanh"), ("dense", "final", "clip"), ("table", "final", "relu")],
+)
+def test_two_derivatives_are_those_of_finite_differences(form: str, want: str, activation: str) -> None:
+    function, inputs = differentiable("triton", form, want, activation, lengths=True)
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("final", [False, True], ids=["states", "final"])
+def test_two_derivatives_of_a_gated_scan_are_those_of_differences(final: bool) -> None:
+    tensors, options = gated_problem(2, 3, 2)
+
+    def function(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(y for y in kernels.gated_scan(*inputs, final=final, backend="triton", **options) if y is not None)
+
+    inputs = [t.requires_grad_() for t in tensors]
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
 # ---- one step

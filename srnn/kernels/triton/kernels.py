@@ -42,6 +42,21 @@ def lanes_of(block, N, H, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def ends_of(n, valid, lengths, T):
+    """The number of steps of each lane; 0 for those that are not valid, so that comparing with it is the mask."""
+    return tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
+
+
+@triton.jit
+def steps_of(chunk, n, valid, lengths, T, first, count, steps):
+    """Where a chunk begins and finishes, where rows end, and per lane where its steps in the chunk end, and the chunk."""
+    begin = first + chunk * steps
+    finish = tl.minimum(begin + steps, first + count)
+    ends = ends_of(n, valid, lengths, T)
+    return begin, finish, ends, tl.minimum(ends, finish), tl.where(valid, finish, 0)
+
+
+@triton.jit
 def orbit_of(d, H, orbits, valid):
     """Where the cycle of a unit starts and stops in the order, and where the unit is in it."""
     if orbits is None:
@@ -186,12 +201,8 @@ def scan(
     """
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
     n_T, words = n * T, T // 32 + 2
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit, bound = tl.minimum(ends, finish), tl.where(valid, finish, 0)
-
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
     at = advance(origin, cycle, stop, begin, H, orbits)
     u = tl.load(start + (n * chunks + chunk) * H + d, mask=valid, other=0).to(WIDE)
@@ -279,11 +290,8 @@ def summarize(
     """What each chunk of `scan` does to the state that enters it: `maps` [3, N, chunks, H] are shift, low and high."""
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
     n_T = n * T
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit, bound = tl.minimum(ends, finish), tl.where(valid, finish, 0)
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
     at = advance(origin, cycle, stop, begin, H, orbits)
 
@@ -390,12 +398,8 @@ def backward(
     """
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
     n_T = n * T
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit, bound = tl.minimum(ends, finish), tl.where(valid, finish, 0)
-
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
     end = place_at(advance(origin, cycle, stop, ends, H, orbits), H, orbits, valid)
     if start is None:
@@ -479,11 +483,8 @@ def summarize_backward(
     """What each chunk of `backward` does to a gradient from later steps: `maps` [2, N, chunks, H] are total and passes."""
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
     n_T = n * T
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit, bound = tl.minimum(ends, finish), tl.where(valid, finish, 0)
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
 
     GRAD: tl.constexpr = grad is not None
@@ -530,7 +531,7 @@ def carry_backward(
     n, d, valid = lanes_of(tl.program_id(0), N, H, BLOCK)
     size = N.to(tl.int64) * chunks * H
     if start is None:
-        ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
+        ends = ends_of(n, valid, lengths, T)
         cycle, stop, origin = orbit_of(d, H, orbits, valid)
         end = place_at(advance(origin, cycle, stop, ends, H, orbits), H, orbits, valid)
         v = tl.load(grad_n + n * H + end, mask=valid, other=0).to(WIDE)
