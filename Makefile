@@ -36,14 +36,15 @@ slow: setup  ## the slow tests: networks that learn, rehearsals of exhibits
 	@$(BIN)/pytest -q $(PARALLEL) -m slow
 
 # The other tests run the code for this processor. These run what other machines get.
-backends: setup  ## the kernels without AVX2, layer and networks on pure PyTorch
+backends: setup  ## the kernels without AVX2, scans split in time, layer and networks on pure PyTorch
 	@SRNN_ISA=baseline $(BIN)/pytest -q $(PARALLEL) -k native tests/test_kernels.py
+	@SRNN_SPLIT=3,4 $(BIN)/pytest -q $(PARALLEL) --dist load -k 'native and not compile and not trac and not export and not differences' tests/test_kernels.py
 	@SRNN_BACKEND=torch $(BIN)/pytest -q $(PARALLEL) -m 'not slow' tests/test_layer.py tests/test_baselines.py
 
 # Triton's kernels in its interpreter, which must be chosen before Python starts. The products of all shapes and options take long.
 INTERPRETED := tests/test_interpreter.py tests/test_operators.py tests/test_kernels.py
-PRODUCTS := states_and_gradients_equal or awkward or short_cycles or finite_differences or ten_thousand or one_pass \
-	or gated_scan_equals or unwritten or split or every_integer or any_memory or initial_state or are_documented
+PRODUCTS := states_and_gradients_equal or awkward or short_cycles or finite_differences or ten_thousand \
+	or gated_scan_equals or unwritten or split or every_integer or any_memory or initial_state
 triton: setup  ## the Triton kernels in Triton's interpreter, in under five minutes on one core
 	@TRITON_INTERPRET=1 $(BIN)/pytest -q -m 'interpreter and not slow' -k 'not ($(PRODUCTS))' $(INTERPRETED)
 	@TRITON_INTERPRET=1 $(BIN)/pytest -q -m gpu tests/test_gpu.py  # what a GPU runs, at smaller sizes

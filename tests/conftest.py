@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+import torch.utils.flop_counter  # where Triton is installed, srnn adds its formulas only if this comes first: see flops.py
 
 from srnn.kernels import native, triton
 from srnn.lab import data

@@ -21,6 +21,7 @@ from test_kernels import (
     Results,
     assert_same_bits,
     cell_problem,
+    differentiable,
     gated_problem,
     gated_results,
     order_of,
@@ -262,20 +263,48 @@ def test_windows_of_a_gated_scan_equal_the_composition(
 
 def test_the_memory_of_a_gated_scan_does_not_grow_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    empty = launch.Rows.empty
 
-    def watched(*args: Any, **more: Any) -> Tensor:
-        found = empty(*args, **more)
-        sizes.append(found.numel())
-        return found
+    def watched(make: Any) -> Any:
+        def run(*args: Any, **more: Any) -> Any:
+            made = make(*args, **more)
+            sizes.extend([] if made is None else [made.numel()])
+            return made
+
+        return run
 
     monkeypatch.setattr(operators, "WINDOW_BYTES", 2 * 4 * 8 * 32)
-    monkeypatch.setattr(launch.Rows, "empty", watched)
+    monkeypatch.setattr(launch.Rows, "empty", watched(launch.Rows.empty))
+    monkeypatch.setattr(operators, "_linear", watched(operators._linear))
     tensors, _ = gated_problem(2, 200, 4)
     leaves = [t.requires_grad_() for t in tensors]
     h_n = kernels.gated_scan(*leaves, final=True, backend="triton")[1]
     torch.autograd.grad(h_n.sum(), leaves)
-    assert max(sizes) <= 2 * 32 * 4
+    assert max(sizes) == 2 * 32 * 4
+
+
+# ---- derivatives of derivatives
+
+
+@pytest.mark.parametrize(
+    ("form", "want", "activation"),
+    [("dense", "states", "relu"), ("dense", "states", "tanh"), ("dense", "final", "clip"), ("table", "final", "relu")],
+)
+def test_two_derivatives_are_those_of_finite_differences(form: str, want: str, activation: str) -> None:
+    function, inputs = differentiable("triton", form, want, activation, lengths=True)
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("final", [False, True], ids=["states", "final"])
+def test_two_derivatives_of_a_gated_scan_are_those_of_differences(final: bool) -> None:
+    tensors, options = gated_problem(2, 3, 2)
+
+    def function(*inputs: Tensor) -> tuple[Tensor, ...]:
+        return tuple(y for y in kernels.gated_scan(*inputs, final=final, backend="triton", **options) if y is not None)
+
+    inputs = [t.requires_grad_() for t in tensors]
+    assert torch.autograd.gradcheck(function, inputs, fast_mode=True)
+    assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
 # ---- one step

@@ -206,7 +206,7 @@ def arguments_of(operator: str, given: Arguments) -> list[Any]:
 def call(mode: str, operator: str, given: Arguments) -> Any:
     """Calls the operator of a library, its plain code, Triton's kernels in the interpreter, or its shapes for tracing."""
     lab = "_lab" if operator.startswith(("linear", "modrelu")) else ""
-    if mode == "triton" and "kept" in given and given["kept"] is BITS:
+    if mode == "triton" and "kept" in given and given["kept"].shape == BITS.shape:
         given = given | {"kept": torch.zeros(N, words_of(T), H, dtype=torch.int32)}
     args = arguments_of(operator, given)
     if mode != "fake":

@@ -42,6 +42,21 @@ def lanes_of(block, N, H, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def ends_of(n, valid, lengths, T):
+    """The number of steps of each lane; 0 for those that are not valid, so that comparing with it is the mask."""
+    return tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
+
+
+@triton.jit
+def steps_of(chunk, n, valid, lengths, T, first, count, steps):
+    """Where a chunk begins and finishes, where rows end, and per lane where its steps in the chunk end, and the chunk."""
+    begin = first + chunk * steps
+    finish = tl.minimum(begin + steps, first + count)
+    ends = ends_of(n, valid, lengths, T)
+    return begin, finish, ends, tl.minimum(ends, finish), tl.where(valid, finish, 0)
+
+
+@triton.jit
 def orbit_of(d, H, orbits, valid):
     """Where the cycle of a unit starts and stops in the order, and where the unit is in it."""
     if orbits is None:
@@ -133,18 +148,25 @@ def combine_backward(total, passes, next_total, next_passes):
 
 
 @triton.jit
+def word_at(bits, n, d, s0, begin, bound, T, H):
+    """The word of bits that step s0 is in; nothing is read outside of the chunk."""
+    live = tl.where(s0 >= begin, bound, s0)
+    return tl.load(bits + (n * (T // 32 + 2) + s0 // 32) * H + d, mask=s0 < live, other=0)
+
+
+@triton.jit
 def fetch(
-    b, gate, ids, states, reset, n, n_b, n_T, s0, at, start, stop, ends, limit, T, H, first, b_t,
+    b, gate, ids, states, reset, n_b, n_T, s0, at, start, stop, ends, limit, bound, T, H, first, b_t,
     lengths, orbits, BY_STEP: tl.constexpr, REVERSE: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Loads what the steps s0 to s0 + GROUP - 1 add: for each b, gate, kept state and cut, as far as they are there."""
+    """Loads what the steps s0 to s0 + GROUP - 1 need: for each b, gate, kept state, cut and place, as far as they are there."""
     values = ()
     for i in tl.static_range(GROUP):
         s = s0 + i
         inside = s < limit
         t = time_of(s, ends, T, lengths, REVERSE)
         at = tl.where(at + 1 == stop, start, at + 1)
-        place = place_at(at, H, orbits, inside)
+        place = place_at(at, H, orbits, s < bound)
         if ids is not None:
             row = tl.load(ids + n_T + t, mask=inside, other=0).to(tl.int64) * H
             values = values + (tl.load(b + row + place, mask=inside, other=0),)
@@ -160,6 +182,8 @@ def fetch(
             values = values + (tl.load(states + kept, mask=inside, other=0),)
         if reset is not None:
             values = values + (is_cut(reset, n_T, s, ends, limit, T, lengths, REVERSE),)
+        if orbits is not None:
+            values = values + (place,)
     return values, at
 
 
@@ -177,12 +201,8 @@ def scan(
     """
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
     n_T, words = n * T, T // 32 + 2
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit, bound = tl.minimum(ends, finish), tl.where(valid, finish, 0)
-
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
     at = advance(origin, cycle, stop, begin, H, orbits)
     u = tl.load(start + (n * chunks + chunk) * H + d, mask=valid, other=0).to(WIDE)
@@ -197,21 +217,25 @@ def scan(
     GATE: tl.constexpr = gate is not None
     STATES: tl.constexpr = SIGMA == "states"
     CUT: tl.constexpr = 1 + GATE + STATES
-    FIELDS: tl.constexpr = CUT + (reset is not None)
+    PLACE: tl.constexpr = CUT + (reset is not None)
+    FIELDS: tl.constexpr = PLACE + (orbits is not None)
     states = kept if STATES else None
     values, next_at = fetch(
-        b, gate, ids, states, reset, n, n * b_n, n_T, begin, at, cycle, stop, ends, limit, T, H, first, b_t,
+        b, gate, ids, states, reset, n * b_n, n_T, begin, at, cycle, stop, ends, limit, bound, T, H, first, b_t,
         lengths, orbits, BY_STEP, REVERSE, GROUP,
     )  # fmt: skip
+    if SIGMA == "bits":
+        next_passed = word_at(kept, n, d, begin, begin, bound, T, H)
     for group in range(tl.cdiv(finish - begin, GROUP)):
         s0 = begin + group * GROUP
         following, next_at = fetch(
-            b, gate, ids, states, reset, n, n * b_n, n_T, s0 + GROUP, next_at, cycle, stop, ends, limit, T, H, first,
-            b_t, lengths, orbits, BY_STEP, REVERSE, GROUP,
+            b, gate, ids, states, reset, n * b_n, n_T, s0 + GROUP, next_at, cycle, stop, ends, limit, bound, T, H,
+            first, b_t, lengths, orbits, BY_STEP, REVERSE, GROUP,
         )  # fmt: skip
         shift = s0 % 32
         if SIGMA == "bits":
-            passed = tl.load(kept + (n * words + s0 // 32) * H + d, mask=s0 < bound, other=0) >> shift
+            passed = next_passed >> shift
+            next_passed = word_at(kept, n, d, s0 + GROUP, begin, bound, T, H)
         half = tl.zeros([BLOCK], tl.int32)
         for i in tl.static_range(GROUP):
             s = s0 + i
@@ -243,7 +267,7 @@ def scan(
             u = tl.where(inside, x, u)
             if output is not None:
                 t = tl.where(inside, time_of(s, ends, T, lengths, REVERSE), s)
-                place = place_at(at, H, orbits, s < bound)  # after a row's end, some lane writes 0 to every place
+                place = H - 1 - at if orbits is None else values[i * FIELDS + PLACE]  # after a row's end, every place gets a 0
                 tl.store(output + (n_T + t) * H + place, tl.where(inside, u, 0.0), mask=s < bound)
         if bits is not None:
             word = tl.where(shift == 0, half, word | (half << shift))
@@ -266,33 +290,31 @@ def summarize(
     """What each chunk of `scan` does to the state that enters it: `maps` [3, N, chunks, H] are shift, low and high."""
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
     n_T = n * T
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit = tl.minimum(ends, finish)
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
     at = advance(origin, cycle, stop, begin, H, orbits)
 
     GATE: tl.constexpr = gate is not None
-    FIELDS: tl.constexpr = 1 + GATE + (reset is not None)
+    CUT: tl.constexpr = 1 + GATE
+    FIELDS: tl.constexpr = CUT + (reset is not None) + (orbits is not None)
     shift = tl.zeros([BLOCK], WIDE)
     low = tl.full([BLOCK], float("-inf"), WIDE)
     high = tl.full([BLOCK], float("inf"), WIDE)
     values, at = fetch(
-        b, gate, ids, None, reset, n, n * b_n, n_T, begin, at, cycle, stop, ends, limit, T, H, first, b_t,
+        b, gate, ids, None, reset, n * b_n, n_T, begin, at, cycle, stop, ends, limit, bound, T, H, first, b_t,
         lengths, orbits, BY_STEP, REVERSE, GROUP,
     )  # fmt: skip
     for group in range(tl.cdiv(finish - begin, GROUP)):
         s0 = begin + group * GROUP
         following, at = fetch(
-            b, gate, ids, None, reset, n, n * b_n, n_T, s0 + GROUP, at, cycle, stop, ends, limit, T, H, first, b_t,
+            b, gate, ids, None, reset, n * b_n, n_T, s0 + GROUP, at, cycle, stop, ends, limit, bound, T, H, first, b_t,
             lengths, orbits, BY_STEP, REVERSE, GROUP,
         )  # fmt: skip
         for i in tl.static_range(GROUP):
             inside = s0 + i < limit
             if reset is not None:
-                cut = values[i * FIELDS + FIELDS - 1]
+                cut = values[i * FIELDS + CUT]
                 low = tl.where(cut, 0.0, low)
                 high = tl.where(cut, 0.0, high)
             c = values[i * FIELDS].to(WIDE)
@@ -334,17 +356,18 @@ def carry(maps, start, carried, N, H, chunks, WIDE: tl.constexpr, GROUP: tl.cons
 
 @triton.jit
 def fetch_backward(
-    grad, states, f, gate, reset, n_g, n_f, n_T, s0, at, start, stop, ends, limit, T, H, first, begin, g_t, d_t,
+    grad, states, f, gate, reset, n_g, n_f, n_T, s0, at, start, stop, ends, limit, bound, T, H, first, begin, g_t, d_t,
     lengths, orbits, REVERSE: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Loads what the steps s0 + GROUP - 1 down to s0 need: gradient, kept state, f, gate and cut, if they are there."""
+    """Loads what the steps s0 + GROUP - 1 down to s0 need: gradient, kept state, f, gate, cut, place, if there."""
     values = ()
     limit = tl.where(s0 >= begin, limit, s0)  # nothing is read before the chunk
+    bound = tl.where(s0 >= begin, bound, s0)
     for i in tl.static_range(GROUP):
         s = s0 + (GROUP - 1 - i)
         inside = s < limit
         t = time_of(s, ends, T, lengths, REVERSE)
-        place = place_at(at, H, orbits, inside)
+        place = place_at(at, H, orbits, s < bound)
         if grad is not None:
             values = values + (tl.load(grad + n_g + t.to(tl.int64) * g_t + place, mask=inside, other=0),)
         if states is not None:
@@ -354,6 +377,8 @@ def fetch_backward(
             values = values + (tl.load(f + offset, mask=inside, other=0), tl.load(gate + offset, mask=inside, other=0))
         if reset is not None:
             values = values + (is_cut(reset, n_T, s, ends, limit, T, lengths, REVERSE),)
+        if orbits is not None:
+            values = values + (place,)
         at = tl.where(at == start, stop - 1, at - 1)
     return values, at
 
@@ -373,12 +398,8 @@ def backward(
     """
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
-    n_T, words = n * T, T // 32 + 2
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit, bound = tl.minimum(ends, finish), tl.where(valid, finish, 0)
-
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
+    n_T = n * T
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
     end = place_at(advance(origin, cycle, stop, ends, H, orbits), H, orbits, valid)
     if start is None:
@@ -392,23 +413,27 @@ def backward(
     STATES: tl.constexpr = KEPT == "states"
     GATE: tl.constexpr = gate is not None
     CUT: tl.constexpr = GRAD + STATES + 2 * GATE
-    FIELDS: tl.constexpr = CUT + (reset is not None)
+    PLACE: tl.constexpr = CUT + (reset is not None)
+    FIELDS: tl.constexpr = PLACE + (orbits is not None)
     states = kept if STATES else None
     groups = tl.cdiv(finish - begin, GROUP)
     s0 = begin + (groups - 1) * GROUP
     at = advance(origin, cycle, stop, s0, H, orbits)
     at = advance(at, cycle, stop, s0 * 0 + GROUP, H, orbits)
     values, next_at = fetch_backward(
-        grad, states, db, gate, reset, n * g_n, n * d_n, n_T, s0, at, cycle, stop, ends, limit, T, H, first, begin, g_t, d_t,
-        lengths, orbits, REVERSE, GROUP,
+        grad, states, db, gate, reset, n * g_n, n * d_n, n_T, s0, at, cycle, stop, ends, limit, bound, T, H, first, begin, g_t,
+        d_t, lengths, orbits, REVERSE, GROUP,
     )  # fmt: skip
+    if KEPT == "bits":
+        next_passed = word_at(kept, n, d, s0, begin, bound, T, H)
     for _ in range(groups):
         following, next_at = fetch_backward(
-            grad, states, db, gate, reset, n * g_n, n * d_n, n_T, s0 - GROUP, next_at, cycle, stop, ends, limit, T, H, first,
-            begin, g_t, d_t, lengths, orbits, REVERSE, GROUP,
+            grad, states, db, gate, reset, n * g_n, n * d_n, n_T, s0 - GROUP, next_at, cycle, stop, ends, limit, bound, T, H,
+            first, begin, g_t, d_t, lengths, orbits, REVERSE, GROUP,
         )  # fmt: skip
         if KEPT == "bits":
-            passed = tl.load(kept + (n * words + s0 // 32) * H + d, mask=s0 < bound, other=0) >> (s0 % 32)
+            passed = next_passed >> (s0 % 32)
+            next_passed = word_at(kept, n, d, s0 - GROUP, begin, bound, T, H)
         for i in tl.static_range(GROUP):
             s = s0 + (GROUP - 1 - i)
             inside = s < limit
@@ -428,7 +453,7 @@ def backward(
                 t = s - first
             else:
                 t = tl.where(inside, time_of(s, ends, T, lengths, REVERSE), s)
-            place = place_at(at, H, orbits, s < bound)
+            place = H - 1 - at if orbits is None else values[i * FIELDS + PLACE]
             offset = n * d_n + t.to(tl.int64) * d_t + place
             if GATE:
                 f = values[i * FIELDS + CUT - 2].to(WIDE)
@@ -458,30 +483,29 @@ def summarize_backward(
     """What each chunk of `backward` does to a gradient from later steps: `maps` [2, N, chunks, H] are total and passes."""
     chunk = tl.program_id(0) % chunks
     n, d, valid = lanes_of(tl.program_id(0) // chunks, N, H, BLOCK)
-    n_T, words = n * T, T // 32 + 2
-    begin = first + chunk * steps
-    finish = tl.minimum(begin + steps, first + count)
-    ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
-    limit = tl.minimum(ends, finish)
+    begin, finish, ends, limit, bound = steps_of(chunk, n, valid, lengths, T, first, count, steps)
+    n_T = n * T
     cycle, stop, origin = orbit_of(d, H, orbits, valid)
 
     GRAD: tl.constexpr = grad is not None
-    FIELDS: tl.constexpr = GRAD + (reset is not None)
+    FIELDS: tl.constexpr = GRAD + (reset is not None) + (orbits is not None)
     total, passes = tl.zeros([BLOCK], WIDE), tl.full([BLOCK], 1.0, WIDE)
     groups = tl.cdiv(finish - begin, GROUP)
     s0 = begin + (groups - 1) * GROUP
     at = advance(origin, cycle, stop, s0, H, orbits)
     at = advance(at, cycle, stop, s0 * 0 + GROUP, H, orbits)
     values, at = fetch_backward(
-        grad, None, None, None, reset, n * g_n, n_T, n_T, s0, at, cycle, stop, ends, limit, T, H, first, begin, g_t, g_t,
+        grad, None, None, None, reset, n * g_n, n_T, n_T, s0, at, cycle, stop, ends, limit, bound, T, H, first, begin, g_t, g_t,
         lengths, orbits, REVERSE, GROUP,
     )  # fmt: skip
+    next_passed = word_at(kept, n, d, s0, begin, bound, T, H)
     for _ in range(groups):
         following, at = fetch_backward(
-            grad, None, None, None, reset, n * g_n, n_T, n_T, s0 - GROUP, at, cycle, stop, ends, limit, T, H, first, begin,
-            g_t, g_t, lengths, orbits, REVERSE, GROUP,
+            grad, None, None, None, reset, n * g_n, n_T, n_T, s0 - GROUP, at, cycle, stop, ends, limit, bound, T, H, first,
+            begin, g_t, g_t, lengths, orbits, REVERSE, GROUP,
         )  # fmt: skip
-        passed = tl.load(kept + (n * words + s0 // 32) * H + d, mask=s0 < limit, other=0) >> (s0 % 32)
+        passed = next_passed >> (s0 % 32)
+        next_passed = word_at(kept, n, d, s0 - GROUP, begin, bound, T, H)
         for i in tl.static_range(GROUP):
             inside = s0 + (GROUP - 1 - i) < limit
             open = (passed >> (GROUP - 1 - i)) & 1
@@ -507,7 +531,7 @@ def carry_backward(
     n, d, valid = lanes_of(tl.program_id(0), N, H, BLOCK)
     size = N.to(tl.int64) * chunks * H
     if start is None:
-        ends = tl.where(valid, T if lengths is None else tl.load(lengths + n, mask=valid, other=0), 0)
+        ends = ends_of(n, valid, lengths, T)
         cycle, stop, origin = orbit_of(d, H, orbits, valid)
         end = place_at(advance(origin, cycle, stop, ends, H, orbits), H, orbits, valid)
         v = tl.load(grad_n + n * H + end, mask=valid, other=0).to(WIDE)

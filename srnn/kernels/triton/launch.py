@@ -25,11 +25,11 @@ Maybe = Tensor | None
 
 BLOCK, WARPS = 128, 4  # a lane per thread
 GROUP = 16  # loads of a lane that are in flight together: what full bandwidth needs at N H = 12,800
-FEW = 8  # the same in steps, where a step has several loads: larger kernels take long to compile and more registers
+SMALL_GROUP = 8  # the same in steps, where a step has several loads: larger kernels take long to compile and more registers
 FREE_STEPS = 256  # of a chunk, where chunks do not depend on each other
 FORMS = ("auto", "lanes", "time")
 LANES_PER_PROCESSOR = 64
-FEW_STEPS = 2048
+MANY_STEPS = 2048
 
 _form = os.environ.get("SRNN_TRITON_FORM") or "auto"  # changed by `use_form` alone
 _launches: list[Any] | None = None
@@ -48,7 +48,7 @@ def form_of(N: int, T: int, H: int, processors: int) -> str:
     if _form != "auto":
         return _form
     lanes, few = N * H, LANES_PER_PROCESSOR * processors
-    return "time" if lanes < few and T >= FEW_STEPS else "lanes"
+    return "time" if lanes < few and T >= MANY_STEPS else "lanes"
 
 
 @contextmanager
@@ -243,14 +243,14 @@ def scan(
     by_step = window is not None
     strides = (0, 0) if rows.ids is not None else b.stride()[:2]
     walk = (rows.reset, rows.lengths, rows.orbits)
-    group = FEW if gate is not None or rows.reset is not None or sigma == "states" else GROUP
+    group = SMALL_GROUP if gate is not None or rows.reset is not None or sigma == "states" else GROUP
     how: dict[str, Any] = {"BY_STEP": by_step, "REVERSE": rows.reverse, "WIDE": wide, "GROUP": group, "BLOCK": BLOCK}
     sizes = (N, T, H, first, count, steps, chunks, *strides)
     found = zero
     if chunks > 1:
         maps, carried = rows.empty(3, N, chunks, H), rows.empty(N, chunks, H)
         launch(kernels.summarize, rows.blocks() * chunks, b, gate, rows.ids, *walk, maps, *sizes, SIGMA=sigma, **how)
-        launch(kernels.carry, rows.blocks(), maps, start, carried, N, H, chunks, WIDE=wide, GROUP=FEW, BLOCK=BLOCK)
+        launch(kernels.carry, rows.blocks(), maps, start, carried, N, H, chunks, WIDE=wide, GROUP=SMALL_GROUP, BLOCK=BLOCK)
         start = carried
         found = None if zero is None else rows.empty(N, chunks, H, dtype=torch.int32)
     pointers = (b, gate, rows.ids, kept, *walk, start, zero_start, output, bits, h_n, found)
@@ -282,13 +282,13 @@ def backward(
         steps, chunks = rows.chunks(count, kind == "bits")
     strides = (0, 0) if grad is None else grad.stride()[:2]
     walk = (rows.reset, rows.lengths, rows.orbits)
-    group = FEW if gate is not None or rows.reset is not None or kind == "states" else GROUP
+    group = SMALL_GROUP if gate is not None or rows.reset is not None or kind == "states" else GROUP
     how: dict[str, Any] = {"REVERSE": rows.reverse, "WIDE": wide, "GROUP": group, "BLOCK": BLOCK}
     sizes = (N, T, H, first, count, steps, chunks, *strides)
     if chunks > 1 and kind == "bits":
         maps, carried = rows.empty(2, N, chunks, H), rows.empty(N, chunks, H)
         launch(kernels.summarize_backward, rows.blocks() * chunks, grad, kept, *walk, maps, *sizes, **how)
-        rest = {"WIDE": wide, "GROUP": FEW, "BLOCK": BLOCK}
+        rest = {"WIDE": wide, "GROUP": SMALL_GROUP, "BLOCK": BLOCK}
         ends = (rows.lengths, rows.orbits)
         launch(kernels.carry_backward, rows.blocks(), maps, grad_n, *ends, start, carried, N, T, H, chunks, **rest)
         start = carried

@@ -11,7 +11,7 @@ from srnn.kernels import pytorch
 from srnn.kernels.activations import ACTIVATIONS, tanh_slope
 from srnn.kernels.arguments import is_last_zero, words_of
 from srnn.kernels.triton import kernels
-from srnn.kernels.triton.launch import BLOCK, FEW, Rows, backward, cdiv, kind_of, launch, rows_of, scan, units, wide_of
+from srnn.kernels.triton.launch import BLOCK, SMALL_GROUP, Rows, backward, cdiv, kind_of, launch, rows_of, scan, units, wide_of
 
 Maybe = Tensor | None
 
@@ -91,7 +91,7 @@ def _table_gradient(rows: Rows, like: Tensor, d: Maybe, grad_n: Tensor, kept: Te
     pointers = (tokens, begins, finishes, d, grad_n, kept if d is None else None, *walk, sums)
     how: dict[str, Any] = {"WIDE": wide, "BLOCK": BLOCK}
     sizes = (rows.N, rows.T, H, count)
-    launch(kernels.table_pieces, count * blocks, *pointers, *sizes, REVERSE=rows.reverse, GROUP=FEW, **how)
+    launch(kernels.table_pieces, count * blocks, *pointers, *sizes, REVERSE=rows.reverse, GROUP=SMALL_GROUP, **how)
     launch(kernels.table_sum, V * blocks, sums, offsets, table, H, **how)
     return table
 
