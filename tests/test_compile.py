@@ -106,8 +106,8 @@ def test_model_has_the_instructions_of_the_machine_code(golden: Any) -> None:
 
 
 def test_model_has_the_rule_and_the_chunks_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = (launch.LANES_PER_PROCESSOR, launch.FEW_STEPS, launch.GROUP)
-    assert rule == (roofline.LANES_PER_PROCESSOR, roofline.FEW_STEPS, roofline.IN_FLIGHT)
+    rule = (launch.LANES_PER_PROCESSOR, launch.MANY_STEPS, launch.GROUP)
+    assert rule == (roofline.LANES_PER_PROCESSOR, roofline.MANY_STEPS, roofline.IN_FLIGHT)
     for processor in roofline.PROCESSORS:
         monkeypatch.setattr(launch, "_processors", lambda device, count=processor.count: count)
         for N, T, H in roofline.SHAPES[2:4]:

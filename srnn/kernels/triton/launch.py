@@ -39,9 +39,8 @@ def form_of(N: int, T: int, H: int, processors: int) -> str:
     """Returns how a scan of relu or clip is parallel: over "lanes" alone, or over "time" too.
 
     A lane takes T steps one after the other, GROUP of them in the time that a load takes. Chunks of time in parallel read the
-    input twice, 1.5 times the memory traffic of a scan and its states, and need three launches. In the cost model of
-    docs/gpu.md they win where T latency / GROUP exceeds that, which is below N H = 5,500 on an A100 and 10,600 on an H100 and
-    above some 1,000 steps. The rule stays on the safe side of both. It is a prediction: nothing of it was measured.
+    input twice, 1.5 times the memory traffic of a scan and its states, and need three launches. The rule is about where the
+    cost model of docs/gpu.md has the two equally fast. It is a prediction: nothing of it was measured.
     """
     if _form not in FORMS:
         raise one_of("form of the Triton kernels ($SRNN_TRITON_FORM)", _form, FORMS)

@@ -20,7 +20,7 @@ LAUNCH = 4e-6  # seconds that a launch costs. Assumed
 SHARE_OF_BANDWIDTH = 0.88  # that a kernel reaches which reads and writes in order. Assumed
 SHARE_OF_ISSUE = 0.6  # of the cycles in which a scheduler issues an instruction. Assumed
 IN_FLIGHT = 16  # loads of a lane that are on their way at any time: the group of the kernels
-LANES_PER_PROCESSOR, FEW_STEPS = 64, 2_048  # of the rule in srnn/kernels/triton/launch.py
+LANES_PER_PROCESSOR, MANY_STEPS = 64, 2_048  # of the rule in srnn/kernels/triton/launch.py
 STATES = 4 + 4 + 1 / 8  # bytes of a step of a lane: b is read, the state and one bit are written
 
 
@@ -141,7 +141,7 @@ def parts() -> Iterator[Table | str]:
     yield (
         "Lanes N H from which on the lane-parallel form is at least as fast, by this model. The rule in the code is "
         f"time-parallel below {LANES_PER_PROCESSOR} lanes per streaming multiprocessor, {' and '.join(rule)}, if there are "
-        f"{FEW_STEPS:,} steps or more."
+        f"{MANY_STEPS:,} steps or more."
     )
 
 
