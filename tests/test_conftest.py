@@ -9,7 +9,7 @@ from srnn.kernels import native
 @pytest.mark.parametrize("wish", ["nativ", "ray,nativ", "ray, native"])
 def test_a_misspelt_requirement_lists_the_known_ones(wish: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SRNN_REQUIRE", wish)
-    with pytest.raises(pytest.UsageError, match=r"nothing is called so. Choose one of native, ray, mnist, browser"):
+    with pytest.raises(pytest.UsageError, match=r"nothing is called so. Choose one of native, triton, ray, mnist, browser"):
         conftest.pytest_sessionstart()
 
 
