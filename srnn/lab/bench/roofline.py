@@ -34,7 +34,7 @@ class Processor:
         latency: Seconds of a load from its memory.
         count: Streaming multiprocessors, with four schedulers each.
         clock: Cycles per second.
-        instructions: Of a step of the forward kernel, as its machine code has them.
+        instructions: Of a step of the forward kernel, as its machine code has them (tests/gpu/compiled.json).
     """
 
     name: str
@@ -42,15 +42,15 @@ class Processor:
     latency: float
     count: int
     clock: float
-    instructions: float
+    instructions: int
 
     @property
     def schedulers(self) -> int:
         return 4 * self.count
 
 
-A100 = Processor("A100 80 GB", 2.04e12, 600e-9, 108, 1.41e9, 46)
-H100 = Processor("H100 SXM", 3.35e12, 700e-9, 132, 1.755e9, 46)
+A100 = Processor("A100 80 GB", 2.04e12, 600e-9, 108, 1.41e9, 45)
+H100 = Processor("H100 SXM", 3.35e12, 700e-9, 132, 1.755e9, 45)
 PROCESSORS = (A100, H100)
 SHAPES = ((100, 784, 128), (100, 784, 1024), (32, 784, 128), (1, 16_000, 256), (1, 1_000_000, 64))  # N, T, H
 LENGTHS = (2_048, 16_384, 131_072, 1_048_576)  # of the crossover
@@ -131,8 +131,9 @@ def parts() -> Iterator[Table | str]:
     alone = [f"{1e6 * work.seconds(p, in_flight=1):,.0f} µs on {p.name}" for p in PROCESSORS]
     yield (
         "Forward, all states, float32. MB: bytes read and written. Depth: steps one after the other. Time: the launches, and "
-        f"the longest of bandwidth, latency (each lane has {IN_FLIGHT} loads on their way) and instructions. With one load "
-        f"at a time instead of {IN_FLIGHT}, the first row would take {' and '.join(alone)}."
+        f"the longest of bandwidth, latency (each lane has {IN_FLIGHT} loads on their way) and instructions "
+        f"({A100.instructions} of a step in the machine code for sm_80). With one load at a time instead of "
+        f"{IN_FLIGHT}, the first row would take {' and '.join(alone)}."
     )
     yield Table(
         ["T", *(p.name for p in PROCESSORS)], [[f"{T:,}", *(f"{crossover(T, p):,}" for p in PROCESSORS)] for T in LENGTHS]
