@@ -43,7 +43,7 @@ backends: setup  ## the kernels without AVX2, scans split in time, layer and net
 
 # Triton's kernels in its interpreter, which must be chosen before Python starts. The products of all shapes and options take long.
 INTERPRETED := tests/test_interpreter.py tests/test_operators.py tests/test_kernels.py
-PRODUCTS := states_and_gradients_equal or awkward or short_cycles or finite_differences or ten_thousand \
+PRODUCTS := states_and_gradients_equal or dtypes_equal_the_reference or awkward or short_cycles or finite_differences or ten_thousand \
 	or gated_scan_equals or unwritten or split or every_integer or any_memory or initial_state
 triton: setup  ## the Triton kernels in Triton's interpreter, in under five minutes on one core
 	@TRITON_INTERPRET=1 $(BIN)/pytest -q -m 'interpreter and not slow' -k 'not ($(PRODUCTS))' $(INTERPRETED)

@@ -125,20 +125,14 @@ def assert_near(found: Results, expected: Results, dtype: torch.dtype) -> None:
 # ---- parallel over time: within 1e-5 of the loop in float32, 1e-12 in float64, times the largest state
 
 
-LONG = [(2, 67, 3), (1, 200, 5), (2, 257, 2)]  # up to five chunks
-
-
 @EVERY_OPTION
 @pytest.mark.parametrize(("form", "want"), [("dense", "states"), ("dense", "final"), ("table", "states")])
 @pytest.mark.parametrize("activation", ["relu", "clip"])
 def test_chunks_of_time_equal_the_reference_where_sums_are_exact(how: str, form: str, want: str, activation: str) -> None:
-    for shape in LONG[1:]:
-        b, h0, options = scan_problem(shape, form, how)
-        options |= {"activation": activation, "want": want}
-        with launch.use_form("time"):
-            assert_close(
-                results("triton", exactly(b), exactly(h0), **options), results("reference", exactly(b), exactly(h0), **options)
-            )
+    b, h0, options = scan_problem((2, 257, 3), form, how)  # five chunks, the last of one step
+    b, h0, options = exactly(b), exactly(h0), options | {"activation": activation, "want": want}
+    with launch.use_form("time"):
+        assert_close(results("triton", b, h0, **options), results("reference", b, h0, **options))
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str)
