@@ -207,8 +207,8 @@ def parts(golden: dict[str, Any]) -> Iterator[Table | str]:
         f"Registers per lane, least and most over {', '.join(short)}, with Triton {golden['triton']}. In all "
         f"{len(kernels)} compilations: at most {most} registers, {len(stacks)} with {max(stacks, default=0)} bytes of stack, "
         f"{max(f['shared'] for f in kernels.values())} bytes of shared memory. In the {len(loops)} loops over time for NVIDIA "
-        f"with {AT_ONCE} loads or more and without a table or a permutation, at least {min(loops)} loads of a lane are on their "
-        "way before one is waited for."
+        f"with {AT_ONCE} loads or more and without a table or a permutation, at least {min(loops)} loads of a lane are "
+        "on their way before one is waited for."
     )
 
 
