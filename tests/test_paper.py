@@ -11,13 +11,14 @@ import pytest
 
 from srnn.errors import SettingError
 from srnn.lab.networks import NETWORKS
+from srnn.lab.networks.srnn import SRNNNetwork
 from srnn.lab.paper import exhibits, verdicts
-from srnn.lab.paper.exhibits import EXHIBITS
+from srnn.lab.paper.exhibits import EXHIBITS, psmnist, randomlabels
 from srnn.lab.paper.exhibits.adding import LENGTHS
 from srnn.lab.paper.exhibits.copy import DELAYS
 from srnn.lab.paper.exhibits.randomlabels import CropLine
 from srnn.lab.paper.exhibits.timit import SIZES, SpeechLine
-from srnn.lab.paper.plan import BASELINES, PROFILES, SEEDS, AblationLine, Line, Plan, Point
+from srnn.lab.paper.plan import BASELINES, PROFILES, SEEDS, AblationLine, Line, Plan, Point, StartLine
 from srnn.lab.paper.verdicts import CLAIMS, FINDINGS, NEVER, Part, Took
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -54,6 +55,7 @@ THRESHOLDS = [
     *((20, "hiddenstate", "CALMER"), (20, "hiddenstate", "DRIFT"), (21, "hiddenstate", "STILLER")),
     *((21, "hiddenstate", "DELAY_DRIFT"), (22, "hiddenstate", "EVOLVES"), (23, "hiddenstate", "TIMES")),
     *((24, "randomlabels", "BEHIND"), (25, "randomlabels", "LEVEL"), (26, "runtime", "SLOWER")),
+    *((24, "randomlabels", "EPOCHS"), (28, "randomlabels", "LEVEL"), (29, "copy", "LEARNED"), (31, "randomlabels", "BEHIND")),
 ]
 
 
@@ -122,11 +124,17 @@ def test_lines_of_recorded_measurements_are_stored_as_their_labels() -> None:
 def test_srnn_has_the_papers_settings_and_baselines_have_five_minutes() -> None:
     for exhibit in ("copy", "adding", "timit", "randomlabels"):
         for point in points(exhibit):
-            assert point.run.cpu_minutes == (None if point.run.network.name == "srnn" else 5.0)
+            if not point.line.longer and point.line.recipe != "tuned":
+                long = exhibit == "randomlabels" and (point.line.crop, point.x) in randomlabels.MINUTES  # type: ignore[attr-defined]
+                assert point.run.cpu_minutes == (None if point.run.network.name == "srnn" else 60.0 if long else 5.0)
     by_line = {(point.line, point.x): point.run for point in points("psmnist")}
     assert by_line[Line(), "pmnist"].epochs == 60
     assert by_line[Line(), "pmnist"].cpu_minutes is None
     assert {by_line[Line(name), "pmnist"].cpu_minutes for name in BASELINES} == {17.0}
+    assert {name: by_line[Line(name, longer=True), "pmnist"].epochs for name in ("rnn", "gru", "lstm")} == psmnist.LONGER
+    assert {(run.epochs, run.cpu_minutes) for run in (by_line[Line(name), "bigpmnist"] for name in ("gru", "lstm"))} == {
+        (2, None)
+    }
     assert by_line[Line("gru", variant="5 of 60 epochs"), "pmnist"].epochs == 5
     assert {line.label for line, x in by_line if x == "bigpmnist"} == {
         "srnn",
@@ -152,6 +160,11 @@ def test_each_exhibit_has_the_points_of_the_paper() -> None:
         SpeechLine(network, direction=direction, standardised=True)
         for network in ("srnn", "lstm", "gru")
         for direction in ("echo", "predict")
+    } | {
+        SpeechLine(network, recipe="tuned", direction=direction, standardised=True, rate=rate)
+        for network in ("srnn", "srnnstack", "lstm", "gru", "nru")
+        for direction in ("echo", "predict")
+        for rate in (0.001, 0.002, 0.004)
     }
     assert len({point.run.id for point in points("timitablation")}) == 30
     assert len({point.run.id for point in points("pmnistablation") if point.run.seed == 1234}) == 24
@@ -172,6 +185,12 @@ def test_the_run_of_a_point_is_what_its_line_says() -> None:
         if isinstance(line, SpeechLine):
             task = run.task
             assert (task.direction, task.standardise) == (line.direction, line.standardised)  # type: ignore[attr-defined]
+        if isinstance(line, StartLine):
+            assert run.network.gate_init == line.gate_init  # type: ignore[attr-defined]
+        elif isinstance(run.network, SRNNNetwork):
+            assert run.network.gate_init == 0  # the paper's, never mixed with another
+        if isinstance(line, SpeechLine) and line.rate:
+            assert run.lr == line.rate
         if isinstance(line, CropLine):
             assert run.task.crop == line.crop  # type: ignore[attr-defined]
 
@@ -182,8 +201,13 @@ def test_three_seeds_where_three_are_needed() -> None:
 
     three = list(SEEDS)
     assert all(seeds("copy", Line(), T) == three for T in DELAYS)
-    assert [seeds("adding", Line(), T) for T in LENGTHS] == [three] * 3 + [[1234]] * 3
-    assert seeds("psmnist", Line(), "pmnist") == seeds("psmnist", Line(recipe="tuned"), "pmnist") == three
+    assert all(seeds("adding", Line(), T) == three for T in LENGTHS)
+    assert (
+        seeds("psmnist", Line(), "bigpmnist")
+        == seeds("psmnist", Line(), "pmnist")
+        == seeds("psmnist", Line(recipe="tuned"), "pmnist")
+        == three
+    )
     assert seeds("pmnistablation", AblationLine(units=1024, width=32, gate=False), 3) == three
     assert seeds("copy", Line("gru"), 100) == [1234]
 

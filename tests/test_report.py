@@ -30,15 +30,17 @@ from srnn.lab.paper.verdicts import (
     HOLDS,
     IN_PART,
     NOT_TESTED,
+    UNDECIDED,
     Claim,
     Part,
     combine,
     findings,
+    kind,
     verdicts,
 )
 from srnn.lab.records import record as records
 from srnn.lab.records import store
-from srnn.lab.records.record import KINDS, Stored
+from srnn.lab.records.record import KINDS, Record, Stored
 from srnn.lab.report import plot
 from srnn.lab.training.progress import number
 from srnn.lab.training.run import Run
@@ -114,6 +116,8 @@ def ideal(exhibit: str, point: Point) -> dict[str, Any]:
         record = recorded(run, share * low, half_at=slow)
         if name == "srnn":
             record["curve"]["loss"][-5:] = [low / 20] * 5
+        if name == "urnn" and x == 2000:  # it rises at the end
+            record["curve"]["loss"][-5:] = [20 * low] * 5
         return record
     if exhibit == "adding":
         quick = {"nru": 0.05, "gru": 0.1, "srnn": 0.2, "lstm": 0.45}.get(name, 0.5)
@@ -121,7 +125,8 @@ def ideal(exhibit: str, point: Point) -> dict[str, Any]:
         return recorded(run, low / 100 if solved else low, half_at=quick)
     if exhibit == "psmnist":
         value = {"srnn": 96.0, "rnn": 20.0}.get(name, 91.0) if x == "pmnist" else {"srnn": 95.0}.get(name, 20.0)
-        return recorded(run, value + run.seed / 10_000, parameters=1000 if name == "srnn" else 4000)
+        whole = {"epochs": float(point.whole.epochs or 1)} if point.whole else {}  # nothing ended early
+        return recorded(run, value + run.seed / 10_000, parameters=1000 if name == "srnn" else 4000, **whole)
     if exhibit == "pmnistablation":
         gain = 0.0 if run.network.gate else (-0.5 if run.network.hidden_size == 1024 else -0.2)  # type: ignore[attr-defined]
         return recorded(run, 96.0 + gain + run.seed / 100_000)
@@ -135,13 +140,14 @@ def ideal(exhibit: str, point: Point) -> dict[str, Any]:
         return recorded(run, 10 * narrow * (1 + depth * x))
     if exhibit == "randomlabels":
         assert isinstance(line, randomlabels.CropLine)
-        return recorded(run, 99.0, half_at=0.1 if name == "srnn" else 0.2 if line.crop == 8 else 0.4)
+        quick = 0.1 if line.crop == 8 else 0.075
+        return recorded(run, 99.0, half_at=quick if name == "srnn" else 0.2 if line.crop == 8 else 0.4)
     return recorded(run, low / 100)
 
 
-def picture() -> str:
+def picture(size: tuple[int, int]) -> str:
     file = io.BytesIO()
-    Image.effect_noise((700, 1000), 50).save(file, "PNG")  # as large as a picture of states gets
+    Image.effect_noise(size, 50).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()
 
 
@@ -179,8 +185,9 @@ def found(measurement: Measurement) -> dict[str, Any]:
     zeroed = 0.2 if x == "speech" else 0.01
     numbers = {"steps": 9, "zeroed": zeroed, "alive": 0.5, "drift": 0.1 if x in ("adding", "copy") else 0.9}
     altered = {name: numbers | {"change": change} for name, change in phases.items()}
+    size = (400, 128) if "markers" in measurement.settings else (700, 1000)  # the latter is as large as a picture gets
     about = {"steps": 2, "units": 2, "units_drawn": 2, "white": 1.0, "markers": [0]}
-    return about | {"phases": altered, "dropped": zeroed, "png": picture()}
+    return about | {"phases": altered, "dropped": zeroed, "png": picture(size)}
 
 
 def measured(measurement: Measurement) -> dict[str, Any]:
@@ -197,11 +204,12 @@ def measured(measurement: Measurement) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def world() -> list[dict[str, Any]]:
-    """Every record of the plan, in that world."""
+    """Every record of the plan but the longer ones, in that world."""
     made: dict[str, dict[str, Any]] = {}
     for name, exhibit in EXHIBITS.items():
         for point in exhibit.points(PLAN):
-            made.setdefault(point.run.id, ideal(name, point))
+            if not point.line.longer:  # these may be missing
+                made.setdefault(point.run.id, ideal(name, point))
         for measurement in exhibit.measurements(PLAN):
             made[measurement.id] = measured(measurement)
     return list(made.values())
@@ -297,6 +305,17 @@ def again(exhibit: str, line: str, x: Any) -> Change:
     return change
 
 
+def put(exhibit: str, line: str, x: Any, value: float, **how: Any) -> Change:
+    """Records of a line in place of what there is, as `recorded` makes them; also of longer lines, which the world lacks."""
+    points = [each for each in EXHIBITS[exhibit].points(PLAN) if (each.line.label, each.x) == (line, x)]
+
+    def change(evidence: Evidence) -> None:
+        new = [Result.of(Record.from_json(recorded(each.run, value, **how)), each) for each in points]
+        evidence.results[exhibit][points[0].line, x] = new  # type: ignore[index]
+
+    return change
+
+
 def forget(exhibit: str, line: str, x: Any) -> Change:
     """Takes the last seed away."""
     return lambda evidence: evidence.results[exhibit][LINES[exhibit, line], x].pop()  # type: ignore[attr-defined]
@@ -333,7 +352,7 @@ def cut(record: Mapping[str, Any], share: float = 0.1) -> dict[str, Any]:
 
 
 def is_baseline(record: dict[str, Any]) -> bool:
-    return record["kind"] == "run" and record["run"]["network"]["name"] != "srnn"
+    return record["kind"] == "run" and record["run"]["network"]["name"] not in ("srnn", "srnnstack")
 
 
 def left(ten: float, hundred: float) -> list[float]:
@@ -363,8 +382,10 @@ STATES = ("untrained", "trained")
 GRADIENTS, UNITS = ("gradients", "srnn on adding, trained", 1000), ("gradients", "units on copy, untrained", "copy")
 UNITS_OF = [("gradients", f"units on {task}, {state}", task) for task in ("adding", "copy", "pmnist") for state in STATES]
 COST = ("timecomplexity", "srnn", "units")
+LONG_URNN = ("copy", "urnn", 2000)
 GRU, ONE_HOT = ("copy", "gru", 200), ("copy", "gru, one-hot", 200)
 NEAR, FAR = ("copy", "nnrnn", 200), ("copy", "nnrnn", 500)
+LONGER_RNN = ("psmnist", "rnn, longer", "pmnist")
 RNN, OURS, BIG_GRU = ("psmnist", "rnn", "pmnist"), ("psmnist", "srnn", "pmnist"), ("psmnist", "gru", "bigpmnist")
 GATED, BARE = ("pmnistablation", "1024 units, width 32", 3), ("pmnistablation", "1024 units, width 32, no gate", 3)
 SMALL = ("pmnistablation", ("512 units, width 32", "512 units, width 64"), (1, 2, 3))
@@ -376,16 +397,20 @@ THIRDS = ("first third", "second third", "last third")
 CROPS = ("srnn, 8x8", "srnn, 16x16")
 TASKS = ("copy", "adding", "pmnist", "speech")
 NEVER = tuple(f"{name}, {crop}" for name in randomlabels.COMPARED for crop in ("8x8", "16x16"))
+MOST, LONGER_LABELS = ("randomlabels", "srnn, 8x8", 10_000), ("randomlabels", "srnn, longer, 8x8", 10_000)
+SAME_UNITS = {
+    crop: tuple(f"srnn, {H} units as {name}, {crop}" for name, H in randomlabels.UNITS.items()) for crop in ("8x8", "16x16")
+}
 LABELS, GRU_LABELS = ("randomlabels", "srnn, 8x8", 100), ("randomlabels", "gru, 8x8", 100)
 
 # What becomes of a claim when this, and nothing else, is otherwise than in the world where the paper is right.
 CASES = [
-    case(1, IN_PART, "one of 50 runs diverges", edit("randomlabels", "srnn, 8x8", 1000, **LOST)),
+    case(1, IN_PART, "one of 58 runs diverges", edit("randomlabels", "srnn, 8x8", 1000, **LOST)),
     case(1, IN_PART, "four diverge", edit("timit", "srnn, predict", SIZES[:4], **LOST)),
     case(
         1,
         FAILS,
-        "five diverge",
+        "nine diverge",
         edit("copy", "srnn", 2000, seed=1, **LOST),
         edit("adding", "srnn", 1500, **LOST),
         edit("psmnist", "srnn", "bigpmnist", **LOST),
@@ -421,8 +446,8 @@ CASES = [
     case(3, NOT_TESTED, "followed for 99 steps", tell(*UNITS, k=list(range(100)))),
     case(3, HOLDS, "followed for 100", tell(*UNITS, k=list(range(101)))),
     case(4, HOLDS, "an interval below the level", tell(*COST, exponent=1.1, margin=0.09)),
-    case(4, NOT_TESTED, "one around it", tell(*COST, exponent=1.1, margin=0.11)),
-    case(4, NOT_TESTED, "one around it, and mostly above", tell(*COST, exponent=1.3, margin=0.11)),
+    case(4, UNDECIDED, "one around it", tell(*COST, exponent=1.1, margin=0.11)),
+    case(4, UNDECIDED, "one around it, and mostly above", tell(*COST, exponent=1.3, margin=0.11)),
     case(4, FAILS, "one above it", tell(*COST, exponent=1.3, margin=0.09)),
     case(4, IN_PART, "uRNN grows less", tell("timecomplexity", "urnn", "units", exponent=0.3)),
     case(4, HOLDS, "GRU linear too", tell("timecomplexity", "gru", "units", exponent=0.9)),
@@ -439,7 +464,7 @@ CASES = [
     case(5, HOLDS, "a baseline almost copies", edit(*GRU, share=0.11)),
     case(5, HOLDS, "a baseline is stopped after twice the updates", stop(*GRU, 0.2)),
     case(5, AT_EQUAL_TIME, "a baseline is stopped before", stop(*GRU, 0.15)),
-    case(5, NOT_TESTED, "and had less time than SRNN took", stop(*GRU, 0.15), edit(*GRU, cpu_seconds=9.0)),
+    case(5, UNDECIDED, "and had less time than SRNN took", stop(*GRU, 0.15), edit(*GRU, cpu_seconds=9.0)),
     case(5, IN_PART, "a baseline copies without an embedding", edit(*ONE_HOT, share=0.09, at=3999)),
     case(5, HOLDS, "a baseline almost copies without one", edit(*ONE_HOT, share=0.11)),
     case(5, HOLDS, "so, with twice the updates", edit(*ONE_HOT, share=0.09, at=4000)),
@@ -468,22 +493,22 @@ CASES = [
     case(
         7, IN_PART, "GRU has learned nothing there", edit("copy", "gru", 2000, share=0.91), edit("copy", "urnn", 2000, share=1)
     ),
-    case(7, NOT_TESTED, "GRU is stopped there", edit("copy", "gru", 2000, share=0.91), stop("copy", "gru", 2000, 0.1)),
-    case(7, NOT_TESTED, "GRU diverges there", edit("copy", "gru", 2000, **LOST)),
-    case(7, NOT_TESTED, "GRU diverges at all delays but the last", edit("copy", "gru", DELAYS[:-1], **LOST)),
-    case(7, NOT_TESTED, "GRU is stopped everywhere", stop("copy", "gru", DELAYS, 0.1)),
+    case(7, UNDECIDED, "GRU is stopped there", edit("copy", "gru", 2000, share=0.91), stop("copy", "gru", 2000, 0.1)),
+    case(7, UNDECIDED, "GRU diverges there", edit("copy", "gru", 2000, **LOST)),
+    case(7, UNDECIDED, "GRU diverges at all delays but the last", edit("copy", "gru", DELAYS[:-1], **LOST)),
+    case(7, UNDECIDED, "GRU is stopped everywhere", stop("copy", "gru", DELAYS, 0.1)),
     case(
         7,
-        NOT_TESTED,
+        UNDECIDED,
         "GRU is stopped at all delays but one, before it learned anything",
         edit("copy", "gru", DELAYS, share=0.91),
         stop("copy", "gru", DELAYS[1:], 0.1),
     ),
-    case(7, NOT_TESTED, "GRU has its updates at one delay", stop("copy", "gru", DELAYS[1:], 0.5)),
+    case(7, UNDECIDED, "GRU has its updates at one delay", stop("copy", "gru", DELAYS[1:], 0.5)),
     case(7, HOLDS, "LSTM solves four delays", edit("copy", "lstm", DELAYS[:4], share=0.09)),
     case(
         7,
-        NOT_TESTED,
+        UNDECIDED,
         "LSTM solves four, and is stopped at one",
         edit("copy", "lstm", DELAYS[:4], share=0.09),
         stop("copy", "lstm", 1000, 0.5),
@@ -493,13 +518,13 @@ CASES = [
     case(7, FAILS, "neither has learned anything", edit("copy", ("gru", "lstm"), DELAYS, share=1)),
     case(8, HOLDS, "neither form copies, one is better", edit(*GRU, share=0.8), edit(*ONE_HOT, share=0.9)),
     case(8, IN_PART, "neither form copies, one is hardly better", edit(*GRU, share=0.8), edit(*ONE_HOT, share=0.88)),
-    case(8, NOT_TESTED, "stopped before it helped", stop(*GRU, 0.5)),
+    case(8, UNDECIDED, "stopped before it helped", stop(*GRU, 0.5)),
     case(8, HOLDS, "stopped when it had helped", stop(*GRU, 0.25), edit(*ONE_HOT, share=1.2)),
     case(8, IN_PART, "stopped when it was behind", stop(*GRU, 0.5), edit(*ONE_HOT, share=0.8)),
-    case(8, NOT_TESTED, "stopped before anything is known", stop(*GRU, 0.2), edit(*ONE_HOT, share=2)),
+    case(8, UNDECIDED, "stopped before anything is known", stop(*GRU, 0.2), edit(*ONE_HOT, share=2)),
     case(
         8,
-        NOT_TESTED,
+        UNDECIDED,
         "the other stopped on its way",
         edit(*GRU, share=0.85),
         edit(*ONE_HOT, losses=[1 - 0.01 * k for k in range(20)]),
@@ -518,9 +543,9 @@ CASES = [
     ),
     *(case(8, NOT_TESTED, f"{each[1]} has no curve", edit(*each, curve=NO_CURVE)) for each in (GRU, ONE_HOT)),
     case(8, HOLDS, "the other stopped later", edit(*GRU, share=0.09, at=1000), stop(*ONE_HOT, 0.1)),
-    case(8, NOT_TESTED, "the other stopped as soon", edit(*GRU, share=0.09, at=1000), stop(*ONE_HOT, 0.05)),
+    case(8, UNDECIDED, "the other stopped as soon", edit(*GRU, share=0.09, at=1000), stop(*ONE_HOT, 0.05)),
     case(8, IN_PART, "stopped when the other copied", stop(*GRU, 0.05), edit(*ONE_HOT, share=0.09, at=1111)),
-    case(8, NOT_TESTED, "stopped before the other copied", stop(*GRU, 0.05), edit(*ONE_HOT, share=0.09, at=1112)),
+    case(8, UNDECIDED, "stopped before the other copied", stop(*GRU, 0.05), edit(*ONE_HOT, share=0.09, at=1112)),
     case(9, HOLDS, "one seed of SRNN fails", edit("adding", "srnn", 200, seed=1, share=0.6)),
     case(9, IN_PART, "two fail", *(edit("adding", "srnn", 200, seed=seed, share=0.6) for seed in (1, 2))),
     case(
@@ -546,24 +571,24 @@ CASES = [
     case(9, HOLDS, "SRNN just before LSTM", edit("adding", "lstm", 750, share=0.09, at=7501)),
     case(9, HOLDS, "LSTM never there", edit("adding", "lstm", 750, share=0.11)),
     case(9, HOLDS, "LSTM stopped after SRNN", stop("adding", "lstm", 750, 0.3)),
-    case(9, NOT_TESTED, "LSTM stopped before", stop("adding", "lstm", 750, 0.2)),
+    case(9, UNDECIDED, "LSTM stopped before", stop("adding", "lstm", 750, 0.2)),
     case(9, IN_PART, "NRU stopped after GRU", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.1)),
-    case(9, NOT_TESTED, "NRU stopped before", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.05)),
+    case(9, UNDECIDED, "NRU stopped before", edit("adding", "nru", 750, share=0.11), stop("adding", "nru", 750, 0.05)),
     case(9, FAILS, "none of them", edit("adding", ("nru", "gru", "srnn", "lstm"), LENGTHS, share=0.11)),
     case(10, HOLDS, "within its limits just solved", edit(*NEAR, share=0.09)),
-    case(10, NOT_TESTED, "just not solved, with one seed", edit(*NEAR, share=0.11)),
+    case(10, UNDECIDED, "just not solved, with one seed", edit(*NEAR, share=0.11)),
     *(
         case(10, IN_PART, f"{task} at {T} with two", again(task, "nnrnn", T), edit(task, "nnrnn", T, share=0.11))
         for task, T in (("copy", 100), ("copy", 200), ("copy", 300), ("adding", 100))
     ),
-    case(10, NOT_TESTED, "of which one is stopped", again(*NEAR), edit(*NEAR, share=0.11), stop(*NEAR, 0.1, seed=1)),
+    case(10, UNDECIDED, "of which one is stopped", again(*NEAR), edit(*NEAR, share=0.11), stop(*NEAR, 0.1, seed=1)),
     case(10, HOLDS, "of which one solves it", again(*NEAR), edit(*NEAR, seed=1, share=0.11)),
     case(10, IN_PART, "of which both diverge", again(*NEAR), edit(*NEAR, share=1.0, **LOST)),
     case(10, NOT_TESTED, "one seed not run beyond", forget(*FAR)),
     case(10, IN_PART, "one seed solves copy beyond", edit(*FAR, seed=1, share=0.09)),
     case(10, IN_PART, "one seed solves adding beyond", edit("adding", "nnrnn", 200, seed=1, share=0.09)),
     case(10, HOLDS, "one seed diverges beyond", edit(*FAR, seed=1, **LOST)),
-    case(10, NOT_TESTED, "one seed stopped beyond", stop(*FAR, 0.2, seed=1)),
+    case(10, UNDECIDED, "one seed stopped beyond", stop(*FAR, 0.2, seed=1)),
     case(10, HOLDS, "stopped when nothing moved any more", stop(*FAR, 0.25, seed=1)),
     case(
         10,
@@ -584,10 +609,13 @@ CASES = [
     case(11, NOT_TESTED, "one seed was not run", forget(*RNN)),
     case(11, AT_EQUAL_TIME, "one seed stopped, and SRNN above 80 in the time of the other", stop(*RNN, 0.8, seed=1)),
     case(11, AT_EQUAL_TIME, "both stopped, and SRNN above 80 by then", stop(*RNN, 0.9)),
-    case(11, NOT_TESTED, "both stopped before", stop(*RNN, 0.8)),
-    case(11, NOT_TESTED, "both stopped before SRNN was tested once", edit(*RNN, cpu_seconds=1.0, **CLOCK)),
+    case(11, UNDECIDED, "both stopped before", stop(*RNN, 0.8)),
+    case(11, UNDECIDED, "both stopped before SRNN was tested once", edit(*RNN, cpu_seconds=1.0, **CLOCK)),
     case(11, AT_EQUAL_TIME, "one seed stopped below 50", edit(*RNN, seed=1, value=49.0, **CLOCK)),
-    case(11, NOT_TESTED, "one seed stopped between the levels", edit(*RNN, seed=1, value=51.0, **CLOCK)),
+    case(11, UNDECIDED, "one seed stopped between the levels", edit(*RNN, seed=1, value=51.0, **CLOCK)),
+    case(11, AT_EQUAL_TIME, "both train for longer", put(*LONGER_RNN, 30.0, seconds=1e4, epochs=4.0)),
+    case(11, UNDECIDED, "both train for longer, to a middle level", put(*LONGER_RNN, 60.0, seconds=1e4, epochs=4.0)),
+    case(12, FAILS, "a baseline is better after more epochs", put("psmnist", "gru, longer", "pmnist", 97.0)),
     case(12, NOT_TESTED, "one seed of SRNN was not run", forget(*OURS)),
     case(12, FAILS, "one seed of SRNN diverges", edit(*OURS, seed=2, **LOST)),
     case(12, FAILS, "a baseline is better", edit("psmnist", "gru", "pmnist", value=97.0)),
@@ -600,7 +628,7 @@ CASES = [
     case(12, FAILS, "all are as good", edit("psmnist", BASELINES, "pmnist", value=96.1)),
     case(12, FAILS, "all are better", edit("psmnist", BASELINES, "pmnist", value=99.0)),
     case(12, AT_EQUAL_TIME, "a baseline is stopped", stop("psmnist", "nru", "pmnist", 0.5)),
-    case(12, NOT_TESTED, "a baseline diverges with one seed of two", edit(*RNN, seed=1, **LOST)),
+    case(12, UNDECIDED, "a baseline diverges with one seed of two", edit(*RNN, seed=1, **LOST)),
     case(12, HOLDS, "a baseline diverges with both", edit(*RNN, **LOST)),
     case(12, HOLDS, "a baseline is just large enough", edit("psmnist", "lstm", "pmnist", parameters=3001)),
     *(
@@ -608,8 +636,8 @@ CASES = [
         for name in ("lstm", "gru", "nru")
     ),
     case(13, FAILS, "no lead over one of them on big", edit("psmnist", "lstm", "bigpmnist", value=95.1)),
-    case(13, HOLDS, "a lead larger by more than seeds differ", edit(*BIG_GRU, value=90.05)),
-    case(13, FAILS, "a lead larger by less", edit(*BIG_GRU, value=90.15)),
+    case(13, HOLDS, "a lead larger by more than seeds differ", edit(*BIG_GRU, value=89.95)),
+    case(13, FAILS, "a lead larger by less", edit(*BIG_GRU, value=90.05)),
     case(13, IN_PART, "no lead over one of them on pMNIST", edit("psmnist", "gru", "pmnist", value=96.1)),
     case(
         13,
@@ -622,7 +650,7 @@ CASES = [
     case(13, AT_EQUAL_TIME, "one diverges with two seeds", again(*BIG_GRU), edit(*BIG_GRU, **LOST)),
     case(
         13,
-        NOT_TESTED,
+        UNDECIDED,
         "both stopped while the lead was small",
         edit("psmnist", ("lstm", "gru"), "bigpmnist", value=24.0),
         stop("psmnist", ("lstm", "gru"), "bigpmnist", 0.2),
@@ -636,7 +664,7 @@ CASES = [
         edit(*BIG_GRU, value=15.0),
         stop(*BIG_GRU, 0.1),
     ),
-    case(13, NOT_TESTED, "one stopped with a smaller lead", edit(*BIG_GRU, value=91.0, **CLOCK)),
+    case(13, UNDECIDED, "one stopped with a smaller lead", edit(*BIG_GRU, value=91.0, **CLOCK)),
     case(14, HOLDS, "a setting just within 2 points", edit("pmnistablation", "512 units, width 64", 2, value=94.02)),
     case(14, FAILS, "a setting just not", edit("pmnistablation", "512 units, width 64", 2, value=94.0)),
     case(14, HOLDS, "a setting without a gate", edit("pmnistablation", "512 units, width 64, no gate", 2, value=90.0)),
@@ -671,12 +699,12 @@ CASES = [
     case(16, IN_PART, "NRU is as good everywhere", edit("timit", "nru", SIZES[:4], value=12.1)),
     case(
         16,
-        NOT_TESTED,
+        UNDECIDED,
         "NRU is stopped where it might win",
         edit("timit", "nru", SIZES[:4], value=30.0),
         stop("timit", "nru", 1024, 0.1),
     ),
-    case(16, NOT_TESTED, "NRU is stopped behind SRNN", edit("timit", "nru", SIZES[:4], value=40.0, **CLOCK)),
+    case(16, UNDECIDED, "NRU is stopped behind SRNN", edit("timit", "nru", SIZES[:4], value=40.0, **CLOCK)),
     case(16, FAILS, "everybody wins", edit("timit", "srnn", SIZES, value=1000.0)),
     case(17, HOLDS, "ten times", edit("timit", "nru", 1024, parameters=10_000)),
     case(17, FAILS, "not ten times", edit("timit", "nru", 1024, parameters=9999)),
@@ -730,7 +758,7 @@ CASES = [
     case(24, IN_PART, "more behind one baseline", edit(*LABELS, value=97.8), edit(*GRU_LABELS, value=99.9)),
     case(24, FAILS, "more everywhere", edit("randomlabels", CROPS, randomlabels.SAMPLES, value=96.9)),
     case(24, FAILS, "it diverges", edit(*LABELS, **LOST)),
-    case(24, NOT_TESTED, "a baseline diverges", edit(*GRU_LABELS, result=None, **LOST)),
+    case(24, UNDECIDED, "a baseline diverges", edit(*GRU_LABELS, result=None, **LOST)),
     case(
         24,
         IN_PART,
@@ -738,20 +766,30 @@ CASES = [
         edit(*LABELS, result={"split": "train", "metric": "accuracy", "value": 96.9, "loss": 0.1, "at": 1}),
     ),
     case(24, AT_EQUAL_TIME, "a baseline is stopped 1.9 points ahead", edit(*GRU_LABELS, value=56.4), stop(*GRU_LABELS, 0.1)),
-    case(24, NOT_TESTED, "a baseline is stopped 2.1 points ahead", edit(*GRU_LABELS, value=56.6), stop(*GRU_LABELS, 0.1)),
+    case(24, UNDECIDED, "a baseline is stopped 2.1 points ahead", edit(*GRU_LABELS, value=56.6), stop(*GRU_LABELS, 0.1)),
     case(24, HOLDS, "a baseline is stopped when it stood still", edit(*GRU_LABELS, value=56.6), stop(*GRU_LABELS, 0.25)),
-    case(24, NOT_TESTED, "a baseline is stopped before SRNN was tested once", edit(*GRU_LABELS, cpu_seconds=1.0, **CLOCK)),
+    case(24, UNDECIDED, "a baseline is stopped before SRNN was tested once", edit(*GRU_LABELS, cpu_seconds=1.0, **CLOCK)),
+    case(24, HOLDS, "it keeps up after more epochs", edit(*MOST, value=34.0), put(*LONGER_LABELS, 98.0)),
+    case(24, IN_PART, "it does not", edit(*MOST, value=34.0), put(*LONGER_LABELS, 96.9)),
+    case(
+        24,
+        UNDECIDED,
+        "it does, and a baseline still learns",
+        edit(*MOST, value=34.0),
+        put(*LONGER_LABELS, 98.0),
+        put("randomlabels", "gru, 8x8", 10_000, 99.0, half_at=0.5),
+    ),
     case(25, HOLDS, "just before one baseline", edit(*GRU_LABELS, value=91.0, at=121)),
     case(25, IN_PART, "with one baseline", edit(*GRU_LABELS, value=91.0, at=120)),
     case(25, HOLDS, "one baseline never there", edit(*GRU_LABELS, value=89.0)),
-    case(25, NOT_TESTED, "no baseline there at either crop", edit("randomlabels", NEVER, (100, 1000), value=89.0)),
+    case(25, UNDECIDED, "no baseline there at either crop", edit("randomlabels", NEVER, (100, 1000), value=89.0)),
     case(25, IN_PART, "SRNN never there", edit(*LABELS, value=89.0)),
-    case(25, HOLDS, "just larger a factor at 16x16", edit("randomlabels", "gru, 16x16", (100, 1000), value=91.0, at=241)),
+    case(25, HOLDS, "just larger a factor at 16x16", edit("randomlabels", "gru, 16x16", (100, 1000), value=91.0, at=181)),
     *(
-        case(25, IN_PART, f"no larger a factor of {N}", edit("randomlabels", "gru, 16x16", N, value=91.0, at=240))
+        case(25, IN_PART, f"no larger a factor of {N}", edit("randomlabels", "gru, 16x16", N, value=91.0, at=180))
         for N in (100, 1000)
     ),
-    case(25, NOT_TESTED, "one baseline stopped later: by what factor?", edit(*GRU_LABELS, value=89.0), stop(*GRU_LABELS, 0.2)),
+    case(25, UNDECIDED, "one baseline stopped later: by what factor?", edit(*GRU_LABELS, value=89.0), stop(*GRU_LABELS, 0.2)),
     case(
         25,
         HOLDS,
@@ -761,7 +799,7 @@ CASES = [
         stop("randomlabels", "gru, 8x8", 1000, 0.24),
     ),
     case(25, HOLDS, "no baseline there of 100", edit("randomlabels", NEVER, 100, value=89.0)),
-    case(25, NOT_TESTED, "SRNN stopped before a baseline is there", edit(*LABELS, value=89.0), stop(*LABELS, 0.2)),
+    case(25, UNDECIDED, "SRNN stopped before a baseline is there", edit(*LABELS, value=89.0), stop(*LABELS, 0.2)),
     case(
         25,
         IN_PART,
@@ -788,6 +826,37 @@ CASES = [
     case(27, HOLDS, "GRU as large", parameters(gru=5000)),
     case(27, FAILS, "GRU smaller", parameters(gru=4999)),
     case(27, FAILS, "uRNN as large", parameters(urnn=5000)),
+    case(28, HOLDS, "just faster at 16x16", edit("randomlabels", CROPS[1], (100, 1000), value=91.0, at=119)),
+    case(28, IN_PART, "as fast with 1000 samples", edit("randomlabels", CROPS[1], 1000, value=91.0, at=120)),
+    case(28, FAILS, "as fast", edit("randomlabels", CROPS[1], (100, 1000), value=91.0, at=120)),
+    case(28, FAILS, "never there", edit("randomlabels", CROPS[1], (100, 1000), value=89.0)),
+    case(29, HOLDS, "uRNN diverges", edit(*LONG_URNN, share=0.5, **LOST)),
+    case(29, FAILS, "uRNN is stable, and has learned", edit(*LONG_URNN, share=0.89)),
+    case(29, UNDECIDED, "uRNN has learned nothing", edit(*LONG_URNN, share=0.91)),
+    case(29, UNDECIDED, "uRNN is stopped while it is stable", edit(*LONG_URNN, share=0.5), stop(*LONG_URNN, 0.1)),
+    case(29, IN_PART, "unstable at 500 too", edit("copy", "urnn", 500, losses=[1e-3] * 10 + [0.02] * 10)),
+    case(29, HOLDS, "a rise at 500 that nobody sees", edit("copy", "urnn", 500, losses=[1e-4] * 10 + [0.009] * 10)),
+    case(30, IN_PART, "one seed fails with the paper's settings", edit("adding", "srnn", 400, seed=1, share=0.6)),
+    case(30, HOLDS, "one fails with both", edit("adding", ("srnn", "srnn, tuned recipe"), 400, seed=1, share=0.6)),
+    case(30, IN_PART, "settings on pMNIST differ", edit("pmnistablation", "512 units, width 64", 2, value=94.0)),
+    case(
+        30,
+        FAILS,
+        "settings differ everywhere",
+        edit("pmnistablation", "512 units, width 64", 2, value=94.0),
+        edit("adding", "srnn", LENGTHS[:3], seed=1, share=0.6),
+    ),
+    case(31, HOLDS, "2 points behind", edit("randomlabels", SAME_UNITS["8x8"], (1000, 10_000), value=97.1)),
+    case(31, IN_PART, "more behind RNN", edit("randomlabels", SAME_UNITS["16x16"][2], 1000, value=96.9)),
+    case(
+        31,
+        FAILS,
+        "more everywhere",
+        edit("randomlabels", SAME_UNITS["8x8"], (1000, 10_000), value=96.9),
+        edit("randomlabels", SAME_UNITS["16x16"], 1000, value=96.9),
+    ),
+    case(32, IN_PART, "adding is not solved", edit("adding", "srnn, tanh", 200, share=0.11)),
+    case(32, FAILS, "nor is copy", edit("adding", "srnn, tanh", 200, share=0.11), edit("copy", "srnn, tanh", 200, share=0.11)),
     *(
         case(number, verdict, f"{busy} cores busy", tell(*place, busy_cores=busy))
         for number, place in ((4, ("timecomplexity", "nru", "units")), (26, ("runtime", "Table 4", "speech")))
@@ -810,11 +879,32 @@ def test_changed_records_give_the_expected_verdict(
     for change in changes:
         change(evidence)
     judged, said, _ = CLAIMS[number].judged(evidence)
-    assert judged == verdict, said
+    assert kind(judged) == kind(verdict), said
+
+
+def test_an_undecided_verdict_says_how_far_its_baselines_came(right: Evidence) -> None:
+    evidence = copy.deepcopy(right)
+    stop("copy", "gru", DELAYS[:-1], 0.5)(evidence)
+    stop("copy", "gru", DELAYS[-1], 0.4)(evidence)
+    verdict, said, _ = CLAIMS[7].judged(evidence)
+    assert verdict == "undecided after 8,000 to 10,000 updates"
+    assert re.search(r"in 1,000 more\): gru at 100 after 10,000, -[\d.]+ %; .*gru at 2000 after 8,000, -[\d.]+ %$", said)
+
+
+def test_the_training_that_a_run_got_is_said_in_words() -> None:
+    whole, half = (result("psmnist", "gru", "pmnist", 90.0, share=share) for share in (1.0, 0.5))
+    assert (whole.training_done, half.training_done) == ("all 60 epochs", "30 of 60 epochs")
+    assert whole.slope == half.slope == "+133 points"  # 80 points in 600 updates
+    assert result("copy", "gru", 200, 1e-3, share=0.5).training_done == "10,000 of 20,000 updates"
+    early = result("copy", "gru", 200, 1e-3, share=0.5, ended_by="stop_below")
+    assert (early.training_done, early.is_whole) == ("until solved, 10,000 updates", True)
+    part = point("psmnist", "gru, longer", "pmnist")
+    found = Result.of(Record.from_json(recorded(part.run, 90.0)), part)
+    assert (found.training_done, found.share, found.is_whole, found.is_fair) == ("6 of 60 epochs", 0.1, False, False)
 
 
 def test_every_claim_has_a_case_in_which_it_does_not_hold() -> None:
-    assert {case.values[0] for case in CASES if case.values[1] in (IN_PART, FAILS)} == CLAIMS.keys() == set(range(1, 28))
+    assert {case.values[0] for case in CASES if case.values[1] in (IN_PART, FAILS)} == CLAIMS.keys() == set(range(1, 33))
 
 
 @pytest.mark.parametrize(
@@ -824,30 +914,34 @@ def test_every_claim_has_a_case_in_which_it_does_not_hold() -> None:
             0.1,  # of their way, 10 seconds
             {
                 5: AT_EQUAL_TIME,  # as many updates as SRNN needs, and not twice as many
-                7: NOT_TESTED,
-                8: NOT_TESTED,
-                9: NOT_TESTED,  # LSTM ends before SRNN is there
-                10: NOT_TESTED,
-                11: NOT_TESTED,
-                12: NOT_TESTED,
-                13: NOT_TESTED,
-                16: NOT_TESTED,  # NRU might still win
+                7: UNDECIDED,
+                8: UNDECIDED,
+                9: UNDECIDED,  # LSTM ends before SRNN is there
+                10: UNDECIDED,
+                11: UNDECIDED,
+                12: UNDECIDED,
+                13: UNDECIDED,
+                16: UNDECIDED,  # NRU might still win
                 24: AT_EQUAL_TIME,
-                25: NOT_TESTED,
+                25: UNDECIDED,
+                29: UNDECIDED,
+                31: AT_EQUAL_TIME,
             },
         ),
         (
             0.5,
             {
-                7: NOT_TESTED,
-                8: NOT_TESTED,
-                10: NOT_TESTED,
-                11: NOT_TESTED,  # SRNN itself is not above 80 % by then
+                7: UNDECIDED,
+                8: UNDECIDED,
+                10: UNDECIDED,
+                11: UNDECIDED,  # SRNN itself is not above 80 % by then
                 12: AT_EQUAL_TIME,
                 13: AT_EQUAL_TIME,
-                16: NOT_TESTED,
+                16: UNDECIDED,
                 24: AT_EQUAL_TIME,
-                25: NOT_TESTED,  # SRNN is first, by what factor is not known
+                25: UNDECIDED,  # SRNN is first, by what factor is not known
+                29: UNDECIDED,
+                31: AT_EQUAL_TIME,
             },
         ),
     ],
@@ -857,7 +951,9 @@ def test_baselines_stopped_by_the_clock_have_not_failed(
 ) -> None:
     """Of a world in which the paper is right we see of its baselines no more than a part; all else holds."""
     seen = [cut(record, share) if is_baseline(record) else record for record in world]
-    assert {each.claim.number: each.verdict for each in verdicts(gathered(seen)) if each.verdict != HOLDS} == expected
+    assert {each.claim.number: kind(each.verdict) for each in verdicts(gathered(seen)) if each.verdict != HOLDS} == {
+        number: kind(verdict) for number, verdict in expected.items()
+    }
 
 
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=lambda claim: str(claim.number))
@@ -890,12 +986,12 @@ def test_a_claim_is_not_tested_when_a_record_is_missing(claim: Claim, world: lis
 def test_parts_combine_to_a_verdict() -> None:
     assert combine([True, False, Part.UNKNOWN]) == IN_PART
     assert combine([False, Part.UNKNOWN]) == FAILS  # no part of it was seen to hold
-    assert combine([True, Part.UNKNOWN]) == NOT_TESTED
+    assert combine([True, Part.UNKNOWN]) == combine([Part.TIME, Part.UNKNOWN]) == UNDECIDED
     assert combine([True, Part.TIME]) == AT_EQUAL_TIME
     assert combine([False, Part.TIME]) == IN_PART
     assert combine([]) == NOT_TESTED
     assert combine([False], [True]) == FAILS  # a condition that is met saves nothing
-    assert [combine([True], [each]) for each in (True, False, Part.UNKNOWN)] == [HOLDS, IN_PART, NOT_TESTED]
+    assert [combine([True], [each]) for each in (True, False, Part.UNKNOWN)] == [HOLDS, IN_PART, UNDECIDED]
 
 
 @pytest.mark.parametrize(
@@ -978,7 +1074,7 @@ def test_a_lead_at_equal_time_that_does_not_grow_refutes_nothing(world: list[dic
         world, *(edit("psmnist", name, "bigpmnist", value=94.0, ended_by="cpu_minutes", epochs=1.0) for name in ("lstm", "gru"))
     )
     verdict, said, _ = psmnist.lead_grows(cut_there)
-    assert verdict == NOT_TESTED
+    assert verdict == UNDECIDED
     assert "validation accuracy at equal time" in said
 
 
@@ -1158,13 +1254,13 @@ def test_a_finding_says_which_permutations_learn(world: list[dict[str, Any]]) ->
 def test_cells_show_seeds_stops_and_divergence() -> None:
     assert cell([], planned=1) == "not run"
     assert cell([], planned=0) == ""
-    assert cell([result("psmnist", "gru", "pmnist", 90.0)], 1) == "90.00"
+    assert cell([result("psmnist", "gru", "pmnist", 90.0)], 1) == "90.00 (all 60 epochs)"
     seeds = [result("psmnist", "srnn", "pmnist", value) for value in (96.0, 96.4)]
     assert cell(seeds, 2) == "96.20 (96.00 to 96.40, 2 seeds)"
     assert cell(seeds, 3) == "96.20 (96.00 to 96.40, 2 of 3 seeds)"
     assert cell(seeds[:1], 3) == "96.00 (1 of 3 seeds)"
-    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], 1) == "90.00* (50%)"
-    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.001)], 1) == "90.00* (<1%)"
+    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.5)], 1) == "90.00* (30 of 60 epochs)"
+    assert cell([result("psmnist", "gru", "pmnist", 90.0, share=0.001)], 1) == "90.00* (0.1 of 60 epochs)"
     lost = recorded(point("copy", "gru", 200).run, 1.0, share=0.5, status="diverged", training=None)
     assert cell([Result.from_json(lost)], 1) == "diverged after 10000 updates"
     late = recorded(point("copy", "gru", 200).run, 0.5, share=0.5, status="diverged")
@@ -1175,7 +1271,7 @@ def test_srnn_is_also_shown_in_the_time_that_its_baselines_had(world: list[dict[
     """Where the clock has ended them, and SRNN trained for longer."""
     is_gru = [record["kind"] == "run" and record["run"]["network"]["name"] == "gru" for record in world]
     seen = [cut(record) if gru else record for record, gru in zip(world, is_gru, strict=True)]
-    (shown,) = EXHIBITS["adding"].tables(gathered(seen))
+    shown, _ = EXHIBITS["adding"].tables(gathered(seen))
     row = next(row for row in shown.rows if row[0] == "srnn, in the baselines' time")
     evidence = gathered(seen)
     labels = {row[0] for row in next(iter(EXHIBITS["randomlabels"].tables(evidence))).rows}
@@ -1205,7 +1301,7 @@ def test_srnn_is_never_better_in_the_time_of_its_baselines_than_at_its_end() -> 
 def test_on_speech_the_time_of_baselines_is_that_of_the_same_direction_and_size(world: list[dict[str, Any]]) -> None:
     runs = {point("timit", "gru", 256).run.id, point("timit", "lstm, predict", 512).run.id}
     seen = [cut(record) if record["id"] in runs else record for record in world]
-    (shown,) = EXHIBITS["timit"].tables(gathered(seen))
+    shown, _ = EXHIBITS["timit"].tables(gathered(seen))
     rows = {row[0]: row for row in shown.rows if row[0].endswith("in the baselines' time")}
     assert rows.keys() == {"srnn 256, in the baselines' time", "srnn 512, in the baselines' time"}
     assert any(note.startswith("In the baselines' time") for note in shown.notes)
@@ -1219,7 +1315,7 @@ def test_on_speech_the_time_of_baselines_is_that_of_the_same_direction_and_size(
 def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
     shown = {table.name: table for exhibit in EXHIBITS.values() for table in exhibit.tables(gathered(world))}
     digits = dict(zip(shown["psmnist"].headings, next(row for row in shown["psmnist"].rows if row[0] == "gru"), strict=True))
-    assert digits["pMNIST"] == "91.12"
+    assert digits["pMNIST"] == "91.12 (all 60 epochs)"
     assert digits["pMNIST, paper"] == "91.87"
     speech = {row[0]: dict(zip(shown["timit"].headings, row, strict=True)) for row in shown["timit"].rows}
     assert speech["exprnn 224"]["echo, paper"] == "(5.30)"
@@ -1231,7 +1327,8 @@ def test_tables_hold_ours_and_the_papers(world: list[dict[str, Any]]) -> None:
         ("echo, standardised", "gru, standardised"),
         ("prediction, standardised", "gru, predict, standardised"),
     ):
-        assert speech["gru 512"][heading] == number(evidence.at("timit", LINES["timit", label], 512)[0].value or 0.0)
+        value = number(evidence.at("timit", LINES["timit", label], 512)[0].value or 0.0)
+        assert speech["gru 512"][heading] == f"{value} (all 30 epochs)"
     assert shown["runtime"].rows[0][:3] == ("rnn", "3.00", f"{0.18 / 0.07:.2f}")
     symbols = EXHIBITS["runtime"].tables(changed(world, times("copy", **{"srnn, alphabet": 0.5})))[0]
     row = dict(zip(symbols.headings, next(row for row in symbols.rows if row[0] == "srnn, alphabet"), strict=True))

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from srnn.lab.records.folder import RunFolder
 from srnn.lab.records.record import Measured
 from srnn.lab.scheduling import reproduce, scheduler
 from srnn.lab.scheduling.processes import Processes
+from srnn.lab.scheduling.reproduce import Selection
 from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.training.loop import Training, train
 from srnn.lab.training.recipes import make_run
@@ -67,7 +70,7 @@ def ids(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_an_exhibit_is_run_once(tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert reproduce.reproduce(["permutation"], QUICK, console, jobs=3, only=["srnn"]) == []
+    assert reproduce.reproduce(["permutation"], QUICK, console, jobs=3, only=Selection(["srnn"])) == []
     expected = reproduce.runs_of([EXHIBITS["permutation"]], QUICK)
     assert sorted(ids(tmp_path / "runs" / "rehearsal" / "records")) == sorted(expected)
     assert not (tmp_path / "results").exists()
@@ -483,12 +486,44 @@ def test_all_starts_with_the_exhibits_that_decide_most() -> None:
     assert sorted(names) == sorted(EXHIBITS)
 
 
+@pytest.mark.parametrize(
+    ("exhibit", "selection", "expected"),
+    [  # the runs of docs/laboratory.md, by network, place and seeds
+        ("randomlabels", Selection(["lstm", "gru", "rnn"], ["8x8"], ["10000"]), {"lstm": 1, "gru": 1, "rnn": 1}),
+        ("randomlabels", Selection([], ["longer"]), {"srnn": 2}),
+        ("psmnist", Selection([], ["longer"]), {"rnn": 2, "gru": 1, "lstm": 1}),
+        ("psmnist", Selection(["lstm", "gru"], [], ["bigpmnist"]), {"lstm": 1, "gru": 1}),
+        ("copy", Selection([], ["longer"], ["1000"]), {"gru": 1, "lstm": 1, "urnn": 1}),
+        ("adding", Selection(["srnn"], ["-gate_init", "-updates"], ["1500"]), {"srnn": 3}),
+        ("adding", Selection([], ["gate_init -2"], ["100"]), {"srnn": 10}),
+        ("timit", Selection([], ["tuned"], ["2048"]), {"srnn": 2, "srnnstack": 2}),
+        ("timit", Selection([], ["tuned"], ["512"]), dict.fromkeys(("srnn", "srnnstack", "lstm", "gru", "nru"), 6)),
+    ],
+)
+def test_lines_and_places_select_runs(exhibit: str, selection: Selection, expected: dict[str, int]) -> None:
+    found = reproduce.runs_of([EXHIBITS[exhibit]], Plan(), selection).values()
+    assert Counter(run.network.name for run in found) == expected
+
+
+def test_the_time_left_is_estimated_from_the_most_similar_record() -> None:
+    def known(seconds: float, updates: int, **settings: Any) -> tuple[Run, Any]:
+        run = make_run("copy", "gru", **({"length": 80} | settings))
+        return run, SimpleNamespace(cpu_seconds=seconds, examples=updates * run.batch_size, epochs=None)
+
+    slow, quick = known(10.0, 100), known(90.0, 100, length=980)
+    run = make_run("copy", "gru", length=180, steps=1000, cpu_minutes=None)  # 200 steps, and the first record has 100
+    assert reproduce.estimate_from_records(run, [slow, quick]) == pytest.approx(10.0 / 100 * 1000 * 2)
+    assert reproduce.estimate_from_records(replace(run, cpu_minutes=1.0), [slow, quick]) == 60.0
+    assert reproduce.estimate_from_records(replace(run, cpu_minutes=1.0), []) == 60.0
+    assert reproduce.estimate_from_records(run, []) is None
+
+
 def test_wrong_names_and_missing_data_are_one_line(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
     with pytest.raises(SettingError, match=r"no exhibit is called 'coppy'\. Choose one of all, copy, adding, psmnist"):
         reproduce.chosen(["coppy"])
     monkeypatch.setattr(data, "is_here", lambda name: False)
     with pytest.raises(
-        DataError, match=r"timit needs data that are not here: speech, for 60 of its 60 parts\. `srnn data` says how"
+        DataError, match=r"timit needs data that are not here: speech, for 94 of its 94 parts\. `srnn data` says how"
     ):
         reproduce.reproduce(["timit"], QUICK, console)
     monkeypatch.setattr(reproduce, "_reproduce", lambda *about: pytest.fail("copy was started"))
@@ -518,21 +553,21 @@ def test_parts_whose_data_are_missing_are_skipped_and_the_others_run(
     wanted = [str(each.line) for each in parts if each.run is None or each.run.task.name != "speech"]
     assert sorted(measured) == sorted(wanted)
     assert len(wanted) == len(parts) - 2  # states, and b(x)
-    assert "hiddenstate needs data that are not here: speech, for 1 of its 4 parts, which are skipped" in said(console)
+    assert "hiddenstate needs data that are not here: speech, for 1 of its 5 parts, which are skipped" in said(console)
 
 
 def test_a_network_that_an_exhibit_does_not_have_is_reported(console: Console) -> None:
     with pytest.raises(SettingError, match=r"no network is called 'foo'\. Choose one of eurnn, exprnn, gru"):
-        reproduce.reproduce(["copy"], QUICK, console, only=["foo"])
-    assert reproduce.reproduce(["permutation"], QUICK, console, only=["gru"]) == []
+        reproduce.reproduce(["copy"], QUICK, console, only=Selection(["foo"]))
+    assert reproduce.reproduce(["permutation"], QUICK, console, only=Selection(["gru"])) == []
     assert "permutation has no run of gru. --all-networks may add some" in said(console)
 
 
 def test_only_what_is_named_is_run() -> None:
-    found = reproduce.runs_of([EXHIBITS["copy"], EXHIBITS["adding"]], Plan(), ["gru"])
+    found = reproduce.runs_of([EXHIBITS["copy"], EXHIBITS["adding"]], Plan(), Selection(["gru"]))
     assert {run.network.name for run in found.values()} == {"gru"}
     assert {run.task.name for run in found.values()} == {"copy", "adding"}
-    gradients = reproduce.measurements_of([EXHIBITS["gradients"], EXHIBITS["runtime"]], Plan(), ["gru", "lstm"])
+    gradients = reproduce.measurements_of([EXHIBITS["gradients"], EXHIBITS["runtime"]], Plan(), Selection(["gru", "lstm"]))
     assert {each.line.network for each in gradients.values()} == {"gru", "lstm"}
     assert len(gradients) == 2 * 2 * 3 * 2  # networks, tasks, lengths, untrained and trained; nothing of Table 4
     everything = list(EXHIBITS["gradients"].measurements(Plan()))

@@ -9,6 +9,7 @@ dropped   share of units that were positive for LASTING steps that a step sets t
 
 import base64
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -26,7 +27,9 @@ WHITEST = 0.995  # quantile of the values that is drawn white, as are all larger
 
 
 @torch.no_grad()
-def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: int | None = None) -> dict[str, Any]:
+def hiddenstate(
+    run: Run, weights: Tensors | None, sequences: int = 50, steps: int | None = None, markers: Sequence[int] | None = None
+) -> dict[str, Any]:
     """Draw the states of one sequence, and average their changes over several.
 
     Args:
@@ -34,8 +37,12 @@ def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: i
         weights: The trained weights; None for the first ones.
         sequences: How many are averaged.
         steps: Where lengths differ, take the sequences with the nearest length.
+        markers: On adding, the two marked steps of the sequence that is drawn, which is then the first.
     """
     batch = _batch(run, sequences, steps)
+    if markers:
+        batch.input[0, :, 1] = 0.0
+        batch.input[0, list(markers), 1] = 1.0
     states = undo_shift(load(run, weights, run.seed).states(batch.input)[0])
     phases = _phases(run.task.name, batch)
     before, after = states[:, :-1], states[:, 1:]
@@ -49,7 +56,7 @@ def hiddenstate(run: Run, weights: Tensors | None, sequences: int = 50, steps: i
         parts = {"change": change, "zeroed": zeroed, "alive": (after > 0).double()} if here.any() else {}
         means = {what: float(each[here].mean()) for what, each in parts.items()}
         found[name] = {"steps": int(here.sum()), **means, **_drift(phases[name], states)}
-    row, marks = _drawn(run.task.name, batch)
+    row, marks = (0, list(markers)) if markers else _drawn(run.task.name, batch)
     about = {"steps": states.shape[1], "units": states.shape[2], "phases": found, "dropped": _dropped(states), "markers": marks}
     return about | _picture(states[row])
 

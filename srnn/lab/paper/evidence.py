@@ -2,18 +2,25 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from statistics import fmean, median
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from statistics import fmean, linear_regression, median
+from types import NoneType
 from typing import Any
 
+from rich.console import Console
+
 from srnn.lab.paper.plan import EXHIBITS, SEEDS, Key, Line, Plan, Point
-from srnn.lab.records.record import Measured, Record, Stored
+from srnn.lab.records.record import Measured, Record, Records, Stored
+from srnn.lab.records.record import read as read_folder
 
 CLOCKS = ("minutes", "cpu_minutes")
 TOLERANCE = 0.02  # a smaller relative difference of errors counts as none, whatever the seeds show
 POINTS = 0.3  # of accuracy: where it is low, 2 % of the error would be nearly 2 points, and hide slow learning
 SOLVED = 10  # copy and adding are solved when the loss is below the chance level divided by this
 CUT = "*"  # marks a number from fewer updates than planned
+STUDY = "learning"  # folder of records of the study of start values, some of whose runs are points of exhibits
+SOLVED_EARLY = ("stop_below", "ceiling")  # limits that end a run because it cannot become better, or need not
 
 
 class Missing(Exception):
@@ -22,11 +29,17 @@ class Missing(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Result(Record):
-    """The record of a run as evidence for a claim."""
+    """The record of a run as evidence for a claim.
+
+    whole               settings of the training of which the run was planned as a part; None if it is all of it
+    """
+
+    whole: Mapping[str, Any] | None = field(default=None, metadata={"hint": (dict, NoneType)})
 
     @classmethod
-    def of(cls, record: Record) -> "Result":
-        return cls(**{each.name: getattr(record, each.name) for each in fields(record)})
+    def of(cls, record: Record, point: Point) -> "Result":
+        whole = None if point.whole is None else point.whole.as_dict()
+        return cls(**{each.name: getattr(record, each.name) for each in fields(record)}, whole=whole)
 
     @property
     def value(self) -> float | None:
@@ -42,8 +55,20 @@ class Result(Record):
     @property
     def share(self) -> float:
         """The share of the planned updates that were made."""
-        done = {"steps": self.updates, "epochs": self.epochs or 0.0}
-        return max((count / self.run[limit] for limit, count in done.items() if self.run[limit]), default=1.0)
+        done, planned = {"steps": self.updates, "epochs": self.epochs or 0.0}, self.whole or self.run
+        return max((count / planned[limit] for limit, count in done.items() if planned[limit]), default=1.0)
+
+    @property
+    def training_done(self) -> str:
+        """How much of its training the run got, in words."""
+        planned = self.whole or self.run
+        if planned["epochs"]:
+            done, all_of_it, unit = f"{self.epochs:.1f}".removesuffix(".0"), str(planned["epochs"]), "epochs"
+        else:
+            done, all_of_it, unit = f"{self.updates:,}", f"{planned['steps']:,}", "updates"
+        if self.is_whole:
+            return f"until solved, {done} {unit}" if self.ended_by in SOLVED_EARLY else f"all {done} {unit}"
+        return f"{done} of {all_of_it} {unit}"
 
     @property
     def time(self) -> float:
@@ -53,13 +78,13 @@ class Result(Record):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the run came to its end, and was not ended by the clock."""
+        """Whether the run came to the end of the whole training."""
         return not self.diverged and not self.is_stopped
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the clock ended the run."""
-        return self.ended_by in CLOCKS
+        """Whether the clock ended the run, or it was planned as a part of a longer one."""
+        return self.ended_by in CLOCKS or (self.share < 1 and self.whole is not None and self.ended_by not in SOLVED_EARLY)
 
     @property
     def solved_at(self) -> float:
@@ -74,14 +99,28 @@ class Result(Record):
     @property
     def is_fair(self) -> bool:
         """Whether more updates would not have helped: all were made, or a quarter of them and the last third gained nothing."""
-        if self.is_whole:
-            return True
+        return self.is_whole or (not self.diverged and self.share >= 0.25 and self.is_settled)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last third of the curve gained nothing."""
         errors = [self.error(value) for _, _, value in self.smooth]
         before, after = errors[: 2 * len(errors) // 3], errors[2 * len(errors) // 3 :]
-        if self.diverged or self.share < 0.25 or not before:
+        if not before:
             return False
         gain = TOLERANCE * min(before)
         return min(after) >= min(before) - (min(gain, POINTS) if self.higher_is_better else gain)
+
+    @property
+    def slope(self) -> str:
+        """How the last third of the curve changes in 1,000 updates: an accuracy in points, another score in percent."""
+        points = self.smooth[2 * len(self.smooth) // 3 :]
+        if len(points) < 2:
+            return "too short for a slope"
+        steps, values = [step for step, _, _ in points], [value for _, _, value in points]
+        change = 1000 * linear_regression(steps, values).slope
+        change *= 1 if self.higher_is_better else 100 / fmean(values)
+        return f"{change:{'+.2g' if abs(change) < 100 else '+,.0f'}} {'points' if self.higher_is_better else '%'}"
 
     def error(self, value: float) -> float:
         """Return the value itself, or for an accuracy the difference to 100 percent: lower is better."""
@@ -133,7 +172,8 @@ class Evidence:
                 key, record = (part.line, part.x), found.get(part.id)
                 planned[name][key] = counts[key]
                 if isinstance(record, Record):
-                    results[name].setdefault(key, []).append(Result.of(record))
+                    assert isinstance(part, Point)
+                    results[name].setdefault(key, []).append(Result.of(record, part))
                 elif isinstance(record, Measured):
                     measured[name][key] = record
         return cls(results, measured, planned)
@@ -161,6 +201,11 @@ class Evidence:
             raise Missing(f"not run: {exhibit}, {line} at {x}, {seeds - len(found)} more of {seeds} seeds")
         return found
 
+    def longest(self, exhibit: str, line: Line, x: Any, seeds: int = 1) -> Sequence[Result]:
+        """Return the results of the longer training of a line if it has as many seeds, else those of `at`."""
+        longer = replace(line, longer=True)
+        return self.at(exhibit, longer if len(self.results[exhibit].get((longer, x), ())) >= seeds else line, x, seeds)
+
     def found(self, exhibit: str, line: Line, x: Any) -> Mapping[str, Any]:
         """Return what was measured at a point."""
         if (line, x) not in self.measured[exhibit]:
@@ -169,6 +214,13 @@ class Evidence:
 
     def has(self, exhibit: str) -> bool:
         return bool(self.results[exhibit] or self.measured[exhibit])
+
+
+def read(folder: Path, plan: Plan, console: Console | None = None) -> Records:
+    """Read the records of a folder, and of the study of start values in it those that are points of an exhibit."""
+    found, study = read_folder(folder, console), read_folder(folder / STUDY, console)
+    planned = {part.id for exhibit in EXHIBITS.values() for part in exhibit.parts(plan)} - found.done.keys()
+    return Records([*found.found, *(each for each in study.found if each.id in planned)], [*found.faults, *study.faults])
 
 
 def mean(results: Sequence[Result]) -> float | None:

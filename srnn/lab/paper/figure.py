@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from srnn.lab.paper.evidence import Evidence, Result, mean
-from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line
+from srnn.lab.paper.plan import BASELINES, AblationLine, Exhibit, Line, StartLine
 
 # Colour and dashes by network and form of SRNN. Dashes distinguish them without colour; the colours are
 # distinguishable for most eyes, on light and on dark backgrounds.
@@ -28,13 +28,14 @@ STYLES: dict[str, tuple[str, Any]] = {
     "srnn variant": ("#e08e79", (0, (5, 2))),
     "gru variant": ("#3b8ede", (0, (1, 2))),
 }
+STYLES |= {f"{name} longer": (STYLES[name][0], (0, (9, 2))) for name in ("gru", "lstm", "rnn", "urnn")}
 OTHERS = ("#d8572a", "#3b8ede", "#1f9e77", "#c46bb0", "#c99700", "#6f6fd8", "#8a8f98", "#a05a2c", "#4fb0c6", "#9b3d5a")
 AXES = {"updates": "training steps", "examples": "training examples", "seconds": "CPU seconds, one thread", "epochs": "epochs"}
 
 
 def style(line: Line) -> str:
     """Returns the style of a line of an exhibit, a key of `STYLES` for the networks that are drawn there."""
-    form = line.recipe if line.recipe != "paper" else "variant" if line.variant else ""
+    form = line.recipe if line.recipe != "paper" else "variant" if line.variant else "longer" * line.longer
     return f"{line.network} {form}".strip()
 
 
@@ -172,7 +173,7 @@ def over_both(
 def _note(traces: Sequence[Trace]) -> str:
     """Returns the note of a panel in which a time limit stopped every run of a baseline."""
     theirs = [each for _, _, results in traces for each in results if each.network != "srnn"]
-    return "clock stopped all baselines" if theirs and all(each.is_stopped for each in theirs) else ""
+    return "all baselines ended early" if theirs and all(each.is_stopped for each in theirs) else ""
 
 
 def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
@@ -183,8 +184,13 @@ def _columns(result: Result, over: str) -> tuple[list[float], list[float]]:
 
 
 def is_drawn(line: Line) -> bool:
-    """Says whether training curves show a line: every form of SRNN, and the paper's baselines with the paper's recipe."""
-    return line.network == "srnn" or line in map(Line, BASELINES)
+    """Says whether training curves show a line: forms of SRNN, and the paper's baselines with the paper's recipe.
+
+    Runs with another start value are not drawn, because they end when they are solved.
+    """
+    if isinstance(line, StartLine):
+        return False
+    return line.network == "srnn" or replace(line, longer=False) in map(Line, BASELINES)
 
 
 def memory_figures(exhibit: Exhibit, evidence: Evidence, first: str, depth: float, without: str = "") -> Iterator[Figure]:

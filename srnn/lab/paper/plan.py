@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 PROFILES = ("cpu", "full", "quick")
 SEEDS = (1234, 1, 2)  # figures show the first as a thick line and the others as thin ones
+# The start value that SRNN has by default outside the paper's recipe, with the seeds of the study in docs/learning.md.
+GATE_INIT, STUDIED = -2.0, range(21, 31)
 BASELINES = ("rnn", "lstm", "gru", "urnn", "nru", "nnrnn")  # which the paper ran
-# The networks that the paper did not run. srnnstack is a form of srnn and is not compared with it.
-OTHERS = tuple(sorted(set(NETWORKS) - {*BASELINES, "srnn", "srnnstack"}))
+OURS = ("srnn", "srnnstack")  # the second is a form of the first and is not compared with it
+OTHERS = tuple(sorted(set(NETWORKS) - {*BASELINES, *OURS}))  # the networks that the paper did not run
 TASKS = {"copy": "copying memory", "adding": "adding", "pmnist": "pMNIST", "bigpmnist": "big pMNIST", "speech": "speech"}
 TOY: dict[str, Any] = {"steps": 3, "hidden_size": 16, "batch_size": 10, "eval_every": 1000}
 # The lengths of the authors' code, since the paper gives none: 999 epochs of 50 updates for copy, of 100 for adding.
@@ -50,22 +52,24 @@ class Line:
         network: Name of the network, as in `NETWORKS`.
         recipe: "paper", "original" or "tuned".
         variant: Any other setting that differs from the exhibit's usual ones, in the words that are shown.
+        longer: Whether it trains for longer than the same line without this mark.
     """
 
     network: str = "srnn"
     recipe: str = "paper"
     variant: str = ""
+    longer: bool = False
 
     @property
     def label(self) -> str:
         """The line as it is shown, and as records of measurements store it."""
         recipe = "" if self.recipe == "paper" else f"{self.recipe} recipe"
-        return ", ".join(part for part in (self.network, recipe, self.variant) if part)
+        return ", ".join(part for part in (self.network, recipe, self.variant, "longer" * self.longer) if part)
 
     @property
     def base(self) -> "Line":
         """The line of SRNN with the paper's recipe that this line is compared with."""
-        return replace(self, network="srnn", recipe="paper", variant="")
+        return replace(self, network="srnn", recipe="paper", variant="", longer=False)
 
     def __str__(self) -> str:
         return self.label
@@ -89,16 +93,28 @@ class AblationLine(Line):
         return f"{self.units} units, {self.form}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class StartLine(Line):
+    """SRNN with the gate started at some value, in runs that end when they are solved. No other line is compared with it."""
+
+    gate_init: float
+
+    @property
+    def label(self) -> str:
+        return f"{super().label}, gate_init {self.gate_init:g}, until solved"
+
+
 Key = tuple[Line, Any]  # a line, and a place along the axis
 
 
 @dataclass(frozen=True)
 class Point:
-    """A run as part of an exhibit: its line, and its place along the axis."""
+    """A run as part of an exhibit: its line, its place along the axis, and the training of which the run is only a part."""
 
     line: Line
     x: Any
     run: Run
+    whole: Run | None = None
 
     @property
     def id(self) -> str:
@@ -245,10 +261,39 @@ class Plan:
         paper = make_run(task, network, **(limit | settings)) if line.recipe == "original" else run
         return Point(line, x, paper if replace(run, recipe="paper") == paper else run)
 
+    def part(self, line: Line, x: Any, task: str, budget: Mapping[str, Any], **settings: Any) -> Point:
+        """Makes a point whose run is the first part of a training that is too long for us.
+
+        Args:
+            line: Line of the point.
+            x: Place along the axis.
+            task: Name of the task.
+            budget: Settings that end the run earlier, such as `epochs`.
+            **settings: Settings of the whole training, as for `make_run`.
+        """
+        whole = self.point(line, x, task, **settings)
+        if self.profile == "full":
+            return whole
+        part = self.point(line, x, task, **(settings | {"cpu_minutes": None, **budget}))
+        return replace(part, whole=whole.run)
+
     def seeded(self, line: Line, x: Any, task: str, count: int = len(SEEDS), **how: Any) -> Iterator[Point]:
         """Yields the same point with so many seeds."""
         for seed in SEEDS[:count]:
             yield self.point(line, x, task, seed=seed, **how)
+
+    def started(self, x: Any, task: str, *, solved: float, count: int = len(STUDIED), **how: Any) -> Iterator[Point]:
+        """Yields SRNN with the start value `GATE_INIT` and with the paper's, as the study of start values runs them.
+
+        These runs end when they are solved, so that only how many updates they needed can be compared. The profile full has
+        none of them.
+        """
+        if self.profile == "full":
+            return
+        for gate_init, seeds in ((GATE_INIT, STUDIED[:count]), (0.0, STUDIED[:3])):
+            for seed in seeds if self.profile != "quick" else seeds[:1]:
+                end = {"steps": 20_000, "stop_below": solved}
+                yield self.point(StartLine(gate_init=gate_init), x, task, seed=seed, gate_init=gate_init, **end, **how)
 
     def points(self, networks: Iterable[str], x: Any, task: str, *, twice: str = "", **how: Any) -> Iterator[Point]:
         """Yields a point for each network at one place, with two seeds for the network named by `twice`."""

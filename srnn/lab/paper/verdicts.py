@@ -7,7 +7,7 @@ baseline that might still have got there. `combine` makes a verdict of them, and
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -15,12 +15,12 @@ from srnn.lab.paper import evidence as comparing
 from srnn.lab.paper.evidence import BETTER, IN_TIME, SAME, SOLVED, UNCLEAR, WORSE, Evidence, Missing, Result, mean, star
 from srnn.lab.paper.plan import EXHIBITS, Line
 from srnn.lab.paper.table import Table
-from srnn.lab.training.progress import number
+from srnn.lab.training.progress import between, number
 
 HOLDS, IN_PART, FAILS = "holds", "holds in part", "does not hold"
 AT_EQUAL_TIME, NOT_TESTED = "holds at equal time, not tested at equal examples", "not tested"
-VERDICTS = (HOLDS, AT_EQUAL_TIME, IN_PART, FAILS, NOT_TESTED)
-
+UNDECIDED = "undecided"  # shown with the updates after which baselines ended that had not settled
+VERDICTS = (HOLDS, AT_EQUAL_TIME, IN_PART, FAILS, UNDECIDED, NOT_TESTED)
 
 SRNN = Line()
 BUSY = 0.3  # cores that other programs may keep busy while time is measured
@@ -33,9 +33,10 @@ ABOUT = (
     "baseline's own paper recommends, a tuned recipe those that we found. One-hot means without an embedding. The echo is the "
     "speech task of the published numbers, whose errors are in dB².",
     "In the profile cpu, SRNN trains with the paper's settings. Each baseline trains for as many updates or for five minutes "
-    "of one core (permuted MNIST: as long as SRNN took), whichever ends first. A star marks numbers of baselines that the "
-    "clock stopped.",
-    "SRNN beats a baseline that the clock stopped if the baseline had a quarter of its updates, and over the last third of "
+    "of one core (permuted MNIST: as long as SRNN took), whichever ends first. Where that decides nothing, some baselines also "
+    "train for longer, and a verdict then uses the longer run. A star marks numbers of runs that ended before all planned "
+    "updates.",
+    "SRNN beats a baseline that ended early if the baseline had a quarter of its updates, and over the last third of "
     f"those its error fell by less than {100 * comparing.TOLERANCE:g} % (and its accuracy rose by less than "
     f"{comparing.POINTS:g} points). Where updates or epochs are counted (claims 5, 8, 9 and 25), SRNN also beats it if the "
     "baseline made more of them than SRNN needed (claim 5: twice as many). Otherwise SRNN can be ahead at equal time only, "
@@ -47,7 +48,23 @@ ABOUT = (
     "count as a difference. The seed in the middle decides how long something took. A claim that a baseline fails (10 and 11) "
     "needs two of its seeds. SRNN fails if one of its seeds diverged.",
     "A claim holds in part if some of its parts hold, at equal time at least, and others do not. It does not hold if no part "
-    "does. It is not tested if a run is missing, or if the clock left the answer open.",
+    "does. It is undecided if its baselines ended before their curves settled, so that the answer is open: the verdict says "
+    "after how many updates, and the slope is that of the last third of the curve. It is not tested if a run is missing.",
+)
+
+
+# How the computation of all verdicts was changed after data were seen. Claims name their own changes.
+CHANGED = (
+    "All claims, in reviews on the day of the first runs of baselines: curves are medians of five means, and an accuracy "
+    f"that rises by {comparing.POINTS:g} points counts as learning. Reason: spikes hid what NRU had learned, and 2 % of the "
+    "error hid slow learning at low accuracy.",
+    "Claims 5, 8, 10, 11 and 25, in the same reviews: every seed counts. For claim 5 runs without an embedding count too, and "
+    "sequences decide if batches differ. Claim 8 asks for a quarter of the updates. Claim 11 can hold at equal time. Reason: "
+    "verdicts depended on which of several runs was looked at.",
+    'All claims: a claim whose baselines ended before their curves settled is "undecided" with the number of updates, where it '
+    'was "not tested". Reason: these runs exist, and they say how far they got.',
+    "Claims 5, 7, 11, 12 and 13: where a baseline also trained for longer, its longer run counts. Reason: the runs of five and "
+    "17 minutes left these claims open.",
 )
 
 
@@ -74,6 +91,25 @@ class Judgement(NamedTuple):
 Judge = Callable[[Evidence], Judgement]
 
 
+@dataclass(frozen=True)
+class Consulted(Evidence):
+    """Evidence that notes which results were used."""
+
+    used: dict[str, tuple[str, Result]] = field(default_factory=dict)  # by id: where they belong, and the results
+
+    def at(self, exhibit: str, line: Line, x: Any, seeds: int = 1) -> Sequence[Result]:
+        found = super().at(exhibit, line, x, seeds)
+        self.used.update({each.id: (f"{line} at {x}", each) for each in found if isinstance(each, Result)})
+        return found
+
+    @property
+    def open(self) -> list[tuple[str, Result]]:
+        """The baselines that ended before their curves settled, by line and place; not those that had solved the task."""
+        used = [(about, each) for about, each in self.used.values() if each.network != "srnn" and not each.diverged]
+        used = [(about, each) for about, each in used if each.reports is not None or not each.is_solved]
+        return [each for each in used if not each[1].is_fair] or [each for each in used if not each[1].is_settled]
+
+
 class Diverged(Exception):
     """Raised when a run of SRNN that a claim is about diverged."""
 
@@ -88,6 +124,7 @@ class Claim:
         exhibit: Id of the exhibit that decides it.
         rule: When it holds.
         judge: Computes the verdict, and says what was measured.
+        changed: How and why the rule was changed after data were seen, if it was.
     """
 
     number: int
@@ -95,14 +132,21 @@ class Claim:
     exhibit: str
     rule: str
     judge: Judge
+    changed: str = ""
 
     def judged(self, evidence: Evidence) -> Judgement:
         """Returns the verdict and what was measured. Missing runs and diverged runs of SRNN decide it too."""
+        consulted = Consulted(evidence.results, evidence.measured, evidence.planned)
         try:
-            return self.judge(evidence)
+            verdict, found, key = self.judge(consulted)
         except (Diverged, Missing) as why:
             verdict = FAILS if isinstance(why, Diverged) else NOT_TESTED
             return Judgement(verdict, str(why), re.split("[;:,]", str(why))[0])
+        if verdict == UNDECIDED and consulted.open:
+            verdict += f" after {between(each.updates for _, each in consulted.open)} updates"
+            ended = [f"{about} after {each.updates:,}, {each.slope}" for about, each in consulted.open]
+            found += f"; ended before they settled (updates, change of the curve in 1,000 more): {'; '.join(ended)}"
+        return Judgement(verdict, found, key)
 
 
 @dataclass(frozen=True)
@@ -111,7 +155,7 @@ class Verdict:
 
     Attributes:
         claim: The claim.
-        verdict: One of `VERDICTS`.
+        verdict: One of `VERDICTS`; if it is undecided, with the number of updates.
         found: What was measured.
         key: The one number of it that the list of verdicts shows.
         printed: The verdict on the paper's own numbers, or None if the rule cannot be applied to them.
@@ -137,17 +181,18 @@ CLAIMS: dict[int, Claim] = {}
 FINDINGS: dict[str, list[tuple[str, str, Look]]] = {}  # by exhibit: title, text, and numbers
 
 
-def claim(number: int, says: str) -> Callable[[Judge], Judge]:
+def claim(number: int, says: str, changed: str = "") -> Callable[[Judge], Judge]:
     """Registers a function as the judge of a claim, which belongs to the exhibit whose file the function is in.
 
     The docstring of the function, "Holds when ...", is the rule. Names in braces are constants of its file or of this one.
+    `changed` says how and why the rule was changed after data were seen.
     """
 
     def register(judge: Judge) -> Judge:
         assert number not in CLAIMS, f"there are two claims {number}"
         text = " ".join((judge.__doc__ or "").split()).removeprefix("Holds when ").removesuffix(".")
         rule = text.format_map({**globals(), **judge.__globals__})
-        CLAIMS[number] = Claim(number, says, _exhibit_of(judge), rule, judge)
+        CLAIMS[number] = Claim(number, says, _exhibit_of(judge), rule, judge, changed)
         return judge
 
     return register
@@ -186,6 +231,11 @@ def findings(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(title, text, seen)
 
 
+def changes() -> list[str]:
+    """Returns how and why rules were changed after data were seen, in sentences."""
+    return [*CHANGED, *(f"Claim {each.number}: {each.changed}" for _, each in sorted(CLAIMS.items()) if each.changed)]
+
+
 def verdict_table(judged: Sequence[Verdict]) -> Table:
     """Returns the verdicts as a table."""
     rows = []
@@ -207,7 +257,14 @@ def combine(parts: Iterable[bool | Part], conditions: Iterable[bool | Part] = ()
         return HOLDS
     if False in found:
         return IN_PART if found & {True, Part.TIME} else FAILS
-    return AT_EQUAL_TIME if found and Part.UNKNOWN not in found else NOT_TESTED
+    if not found:
+        return NOT_TESTED
+    return UNDECIDED if Part.UNKNOWN in found else AT_EQUAL_TIME
+
+
+def kind(verdict: str) -> str:
+    """Returns a verdict in short, without what follows a comma or "after"."""
+    return re.split(",| after ", verdict)[0]
 
 
 @dataclass(frozen=True, order=True)

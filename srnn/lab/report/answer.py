@@ -10,7 +10,8 @@ from statistics import fmean
 
 from srnn.lab.paper.evidence import Evidence, Result
 from srnn.lab.paper.figure import Curve, Figure, Panel
-from srnn.lab.paper.verdicts import VERDICTS, Verdict
+from srnn.lab.paper.plan import OURS, StartLine
+from srnn.lab.paper.verdicts import VERDICTS, Verdict, kind
 
 DELAY = 1000  # of the copy task on the first screen
 PICTURES = {  # by figure: the panel, or "" for all, and the caption
@@ -27,27 +28,27 @@ def sentences(judged: Sequence[Verdict], evidence: Evidence) -> list[str]:
 
 def counts(judged: Iterable[Verdict]) -> list[tuple[str, int]]:
     """Returns every verdict, in short, with the number of claims that have it."""
-    found = Counter(each.verdict for each in judged)
-    return [(short(name), found[name]) for name in VERDICTS]
-
-
-def short(verdict: str) -> str:
-    """Returns a verdict without its qualification: "holds at equal time, not ..." becomes "holds at equal time"."""
-    return verdict.split(",")[0]
+    found = Counter(kind(each.verdict) for each in judged)
+    return [(kind(name), found[kind(name)]) for name in VERDICTS]
 
 
 def counted(judged: Sequence[Verdict]) -> str:
     """Returns the counts of verdicts as a sentence."""
-    holds, at_equal_time, in_part, fails, not_tested = (count for _, count in counts(judged))
+    holds, at_equal_time, in_part, fails, undecided, not_tested = (count for _, count in counts(judged))
+    tail = f"{undecided} are undecided, and {not_tested} are not tested" if not_tested else f"and {undecided} are undecided"
     return (
         f"{holds} of the paper's {len(judged)} claims hold, {at_equal_time + in_part} hold in part or at equal CPU time only, "
-        f"{fails} do not hold, and {not_tested} are not tested."
+        f"{fails} do not hold, {tail}."
     )
 
 
 def runs(evidence: Evidence, exhibit: str, task: str, **settings: object) -> list[Result]:
-    """Returns the distinct runs of an exhibit on one task, with these settings of the task or of the run itself."""
-    found = {each.id: each for group in evidence.results[exhibit].values() for each in group}
+    """Returns the distinct runs of an exhibit on one task, with these settings of the task or of the run itself.
+
+    Runs with another start value are left out.
+    """
+    groups = [group for (line, _), group in evidence.results[exhibit].items() if not isinstance(line, StartLine)]
+    found = {each.id: each for group in groups for each in group}
     asked = {"name": task, **settings}.items()
     return [each for each in found.values() if asked <= (each.run | each.run["task"] | {"network": each.network}).items()]
 
@@ -63,7 +64,7 @@ def _copied(evidence: Evidence) -> Iterator[str]:
         quick = f" in {max(at for _, at in seconds):.0f} CPU seconds or less" if seconds else ""
         yield (
             f"After a delay of {DELAY} steps SRNN can copy ten symbols with {len(seconds)} of {len(ours)} seeds{quick}, and "
-            f"{others} after {max(each.time for each in theirs) / 60:.0f} CPU minutes."
+            f"{others} after up to {max(each.time for each in theirs) / 60:.0f} CPU minutes."
         )
 
 
@@ -92,12 +93,12 @@ def _timed(evidence: Evidence) -> Iterator[str]:
 
 
 def _stopped(evidence: Evidence) -> Iterator[str]:
-    theirs = [each for each in evidence.runs.values() if each.network != "srnn"]
+    theirs = [each for each in evidence.runs.values() if each.network not in OURS]
     stopped = sum(each.is_stopped for each in theirs)
     if stopped:
         yield (
-            f"Baselines are slow on a CPU: a time limit stopped {stopped} of their {len(theirs)} runs in the exhibits early, "
-            "so most comparisons are at equal CPU time, not at equal training examples."
+            f"Baselines are slow on a CPU: {stopped} of their {len(theirs)} runs in the exhibits ended before all planned "
+            "updates, so most comparisons are at equal CPU time, not at equal training examples."
         )
 
 
@@ -107,7 +108,7 @@ def pictures(figures: Iterable[Figure]) -> list[Figure]:
     found = []
     for name, (title, caption) in PICTURES.items():
         panels = [panel for panel in named[name].panels if title in ("", panel.title)] if name in named else []
-        found += [replace(named[name], name=f"first-{name}", caption=caption, panels=panels)] if panels else []
+        found += [replace(named[name], name=f"first-{name}", caption=caption, panels=panels[:4])] if panels else []
     return found
 
 
@@ -119,6 +120,7 @@ def lead(evidence: Evidence) -> Figure | None:
         drawn = [each for each in found if len(each.smooth) > 2] or [each for each in found if each.smooth]
         if not drawn:
             return None
+        drawn = [each for each in drawn if each.epochs == max(other.epochs or 0 for other in drawn)]
         for k, each in enumerate(drawn):
             _, seconds, values = zip(*each.smooth, strict=True)
             lines.append(Curve(label, seconds, values, network, thin=k > 0))

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from srnn.errors import MissingError, RecordError, StorageError
+from srnn.lab.paper import evidence as comparing
 from srnn.lab.paper.evidence import Evidence
 from srnn.lab.paper.exhibits import EXHIBITS
 from srnn.lab.paper.figure import Figure
-from srnn.lab.paper.plan import Exhibit, Plan, Point
+from srnn.lab.paper.plan import OURS, Exhibit, Plan, Point
 from srnn.lab.paper.table import Table
-from srnn.lab.paper.verdicts import ABOUT, Verdict, findings, verdict_table, verdicts
-from srnn.lab.records import record as records
+from srnn.lab.paper.verdicts import ABOUT, Verdict, changes, findings, kind, verdict_table, verdicts
 from srnn.lab.records import store
 from srnn.lab.records.record import Failure, Measured, Record, Records
 from srnn.lab.report import answer, plot
@@ -60,7 +60,7 @@ def make(
         RecordError: If no record belongs to an exhibit.
         StorageError: If `out` cannot be written.
     """
-    found = read(results, console)
+    found = read(results, console, plan)
     evidence = Evidence.gather(found.found, plan or Plan(all_networks=True), points)
     if not any(evidence.has(name) for name in EXHIBITS):
         raise RecordError(f"no record in {results} belongs to an exhibit. Make some with: srnn reproduce copy")
@@ -84,11 +84,14 @@ def make(
     return page
 
 
-def read(results: Path, console: Console) -> Records:
-    """Returns the records of a folder, and prints a message for each line that holds no complete record."""
+def read(results: Path, console: Console, plan: Plan | None = None) -> Records:
+    """Returns the records of a folder, and prints a message for each line that holds no complete record.
+
+    Of the study of start values in it, those that are points of an exhibit are included.
+    """
     if not any(results.glob("*.jsonl")):
         raise MissingError(f"there are no records in {results}. Make some with: srnn reproduce copy")
-    return records.read(results, console)
+    return comparing.read(results, plan or Plan(all_networks=True), console)
 
 
 def _section(exhibit: Exhibit, evidence: Evidence, out: Path) -> dict[str, Any]:
@@ -185,7 +188,7 @@ def _page(
     here = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    here.filters |= {"slug": _slug, "code": _code, "short": answer.short}
+    here.filters |= {"slug": _slug, "code": _code, "short": kind}
     first = answer.pictures(figure for section in sections for figure in section["drawn"])
     return here.get_template("page.html").render(
         style=markupsafe.Markup(loader.get_source(here, "page.css")[0]),
@@ -193,6 +196,7 @@ def _page(
         sentences=answer.sentences(judged, evidence) if judged else [],
         pictures=[_picture(figure) for figure in first],
         rules=ABOUT,
+        changes=changes(),
         counts=answer.counts(judged),
         verdicts=judged,
         sections=sections,
@@ -216,7 +220,7 @@ def about(found: Records) -> str:
     """Returns a paragraph about the records: how many, what they hold, and how busy the machine was."""
     runs, shared = found.of(Record), []
     for name, is_ours in (("SRNN", True), ("baselines", False)):
-        those = [record for record in runs if (record.network == "srnn") is is_ours]
+        those = [record for record in runs if (record.network in OURS) is is_ours]
         count = sum(record.seconds > 1.3 * record.cpu_seconds for record in those)
         shared.append(f"{count} of {len(those)} runs of {name}")
     hours = sum(record.cpu_seconds for record in runs) / 3600

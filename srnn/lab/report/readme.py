@@ -16,7 +16,7 @@ from srnn.lab.paper.evidence import Evidence
 from srnn.lab.paper.exhibits import EXHIBITS
 from srnn.lab.paper.figure import Figure
 from srnn.lab.paper.plan import Plan
-from srnn.lab.paper.verdicts import ABOUT, findings, verdict_table, verdicts
+from srnn.lab.paper.verdicts import ABOUT, changes, findings, verdict_table, verdicts
 from srnn.lab.records import store
 from srnn.lab.report import answer, page, plot
 
@@ -43,7 +43,7 @@ def fill_readme(results: Path, readme: Path, console: Console, plan: Plan | None
         RecordError: If there are no records, or a marker is missing. Nothing is written then.
         StorageError: If docs/figures cannot be written.
     """
-    found = page.read(results, console)
+    found = page.read(results, console, plan)
     evidence = Evidence.gather(found.found, plan or Plan(all_networks=True))
     lead, drawn = answer.lead(evidence), document_figures(evidence)
     blocks = {"lead": lead_block(lead), "speed": speed_block(results), "verdicts": verdict_block(evidence, drawn)}
@@ -106,6 +106,7 @@ def verdict_document(evidence: Evidence, about: str) -> str:
     )
     lines = ["# Does the paper hold?", origin]
     lines += [verdict_table(verdicts(evidence)).as_markdown().rstrip(), "## How a verdict is computed", *ABOUT]
+    lines += ["## Rules that were changed after data were seen", "\n".join(f"- {each}" for each in changes())]
     lines += ["## What we found about the published experiments"]
     lines += [f"**{each.title}.** {each.text} {each.seen}" for each in findings(evidence)]
     return "\n\n".join([*lines, "## Records", about]) + "\n"

@@ -5,10 +5,11 @@ in the run folders. Those whose weights are there come before the runs of their 
 the others after. A recorded run is repeated if its weights are needed and its folder is gone.
 """
 
+import math
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,18 @@ from srnn.lab import data
 from srnn.lab.bench.training import make_training
 from srnn.lab.measures import measure
 from srnn.lab.networks import NETWORKS
-from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan
+from srnn.lab.paper import evidence as comparing
+from srnn.lab.paper.plan import EXHIBITS, Exhibit, Measurement, Plan, Point
 from srnn.lab.records import record as records
 from srnn.lab.records import store
 from srnn.lab.records.folder import RUNS, RunFolder
+from srnn.lab.records.record import Record
 from srnn.lab.report import runs as results
 from srnn.lab.scheduling.ray import engine
 from srnn.lab.scheduling.scheduler import Scheduler
 from srnn.lab.terminal import print_table, say
 from srnn.lab.training.loop import read_weights
+from srnn.lab.training.recipes import from_dict
 from srnn.lab.training.run import Run
 
 RESULTS = Path("results")
@@ -45,28 +49,94 @@ def chosen(names: Iterable[str]) -> list[Exhibit]:
     return [EXHIBITS[name] for name in dict.fromkeys((*ORDER, *EXHIBITS) if "all" in wanted else wanted)]
 
 
-def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Collection[str] = ()) -> dict[str, Run]:
-    """Return the runs of exhibits by id; with `only`, those of these networks."""
-    found = {point.run.id: point.run for exhibit in exhibits for point in exhibit.points(plan)}
-    return {key: run for key, run in found.items() if not only or run.network.name in only}
+@dataclass(frozen=True)
+class Selection:
+    """Parts of an exhibit that are wanted; what is empty selects all.
+
+    Attributes:
+        networks: Names of networks.
+        lines: Texts, of which one must be in the label of a line. A text that starts with "-" must not be in it.
+        places: Places along the axis, as text.
+    """
+
+    networks: Collection[str] = ()
+    lines: Collection[str] = ()
+    places: Collection[str] = ()
+
+    def has(self, part: Point | Measurement) -> bool:
+        """Say whether a part is wanted."""
+        label, wanted = str(part.line), [text for text in self.lines if not text.startswith("-")]
+        return (
+            (not self.networks or (part.run is not None and part.run.network.name in self.networks))
+            and (not wanted or any(text in label for text in wanted))
+            and not any(text[1:] in label for text in self.lines if text.startswith("-"))
+            and (not self.places or str(part.x) in self.places)
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.networks or self.lines or self.places)
+
+    def __str__(self) -> str:
+        return ", ".join((*self.networks, *self.lines, *self.places))
 
 
-def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Collection[str] = ()) -> dict[str, Measurement]:
-    """Return the measurements of exhibits by id; with `only`, those of a run of these networks."""
-    found = {each.id: each for exhibit in exhibits for each in exhibit.measurements(plan)}
-    return {key: each for key, each in found.items() if not only or (each.run and each.run.network.name in only)}
+ALL = Selection()
 
 
-def show(plan: Plan, console: Console) -> None:
-    """Print a table of the exhibits."""
-    rows, done = [], records.read(places(plan)[1]).done
+def runs_of(exhibits: Iterable[Exhibit], plan: Plan, only: Selection = ALL) -> dict[str, Run]:
+    """Return the selected runs of exhibits by id."""
+    return {point.id: point.run for exhibit in exhibits for point in exhibit.points(plan) if only.has(point)}
+
+
+def measurements_of(exhibits: Iterable[Exhibit], plan: Plan, only: Selection = ALL) -> dict[str, Measurement]:
+    """Return the selected measurements of exhibits by id."""
+    return {each.id: each for exhibit in exhibits for each in exhibit.measurements(plan) if only.has(each)}
+
+
+def show(plan: Plan, console: Console, only: Selection = ALL) -> None:
+    """Print a table of the exhibits with an estimate of the CPU time of the runs that are not recorded."""
+    rows, done = [], comparing.read(places(plan)[1], plan).done
+    known = [(from_dict(each.run), each) for each in done.values() if isinstance(each, Record) and each.updates]
+    total = 0.0
     for exhibit in EXHIBITS.values():
-        keys = runs_of([exhibit], plan).keys() | measurements_of([exhibit], plan).keys()
-        needs = ", ".join(sorted({name for name in exhibit.data_sets(plan) if name}))
-        rows.append((exhibit.id, exhibit.where, exhibit.title, str(len(keys)), str(len(keys & done.keys())), needs))
-    headings = ("exhibit", "in the paper", "what", "runs", "recorded", "needs")
-    note = "Runs and measurements, each counted once. The report counts points, and two points may share a run."
-    print_table(console, headings, rows, right=("runs", "recorded"), note=note)
+        runs, needs = runs_of([exhibit], plan, only), ", ".join(sorted({name for name in exhibit.data_sets(plan) if name}))
+        keys, left = runs.keys() | measurements_of([exhibit], plan, only).keys(), [runs[key] for key in runs if key not in done]
+        guesses = [estimate_from_records(run, known) for run in left]
+        seconds = sum(guess for guess in guesses if guess is not None)
+        total += seconds
+        hours = f"{'more than ' * (None in guesses)}{seconds / 3600:.1f}" if left else ""
+        rows.append((exhibit.id, exhibit.where, exhibit.title, str(len(keys)), str(len(keys & done.keys())), hours, needs))
+    headings = ("exhibit", "in the paper", "what", "runs", "recorded", "CPU hours left", "needs")
+    note = (
+        "Runs and measurements, each counted once. The report counts points, and two points may share a run. "
+        f"About {total / 3600:.0f} CPU hours are left, by the pace of recorded runs, and at most the time limits. "
+        "--estimate measures the pace."
+    )
+    print_table(console, headings, rows, right=("runs", "recorded", "CPU hours left"), note=note)
+
+
+def estimate_from_records(run: Run, known: Collection[tuple[Run, Record]]) -> float | None:
+    """Return the CPU seconds of a run by the most similar recorded run, or its limit of time without one.
+
+    Time is taken as proportional to sequences, steps and units. No data are loaded, so records also tell how long an epoch is.
+    """
+    limit = None if run.cpu_minutes is None else 60 * run.cpu_minutes
+    alike = [each for each in known if each[0].network.name == run.network.name]
+    epochs = [each for each in known if each[0].task.name == run.task.name and each[1].epochs]
+    if not alike or (run.steps is None and not epochs):
+        return limit
+
+    def size(of: Run) -> float:
+        return of.task.usual_steps * of.network.hidden_size
+
+    other, record = min(alike, key=lambda each: (each[0].task.name != run.task.name, abs(math.log(size(each[0]) / size(run)))))
+    if run.steps is not None:
+        examples: float = run.steps * run.batch_size
+    else:
+        _, same = min(epochs, key=lambda each: each[0].task != run.task)
+        examples = (run.epochs or 0) * same.examples / (same.epochs or 1)
+    seconds = examples * record.cpu_seconds / record.examples * size(run) / size(other)
+    return seconds if limit is None else min(seconds, limit)
 
 
 def places(plan: Plan) -> tuple[Path, Path]:
@@ -81,12 +151,12 @@ def reproduce(
     *,
     jobs: int = 2,
     ray: str | None = None,
-    only: Collection[str] = (),
+    only: Selection = ALL,
     estimate_only: bool = False,
 ) -> list[str]:
     """Run what is not recorded, one exhibit after the other. Return a line about each part that failed."""
     wanted, failed = list(names), []
-    for network in only:
+    for network in only.networks:
         if network not in NETWORKS:
             raise one_of("network", network, sorted(NETWORKS))
     needed = {exhibit.id: exhibit.data_sets(plan) for exhibit in chosen(wanted)}
@@ -115,18 +185,18 @@ def _reproduce(
     console: Console,
     jobs: int,
     ray: str | None,
-    only: Collection[str],
+    only: Selection,
     estimate_only: bool,
     absent: Collection[str],  # data sets
 ) -> list[str]:
     runs, into = places(plan)
-    done = records.read(into, console).done
+    done = comparing.read(into, plan, console).done
     wanted = {key: run for key, run in runs_of([exhibit], plan, only).items() if run.task.data_set not in absent}
     measurements = measurements_of([exhibit], plan, only)
     measurements = {key: each for key, each in measurements.items() if not (each.run and each.run.task.data_set in absent)}
     if only and not wanted and not measurements:
         more = "" if plan.all_networks else ". --all-networks may add some"
-        say(console, f"{exhibit.id} has no run of {', '.join(only)}{more}")
+        say(console, f"{exhibit.id} has no run of {only}{more}")
         return []
     to_measure = {key: each for key, each in measurements.items() if key not in done}
     # Records have no weights: a run whose weights are measured, and whose folder is gone, is repeated.

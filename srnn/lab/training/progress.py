@@ -1,7 +1,7 @@
 """What a run prints while it trains: a heading, then a progress bar on a terminal or a plain line every few seconds."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ def describe(run: Mapping[str, Any]) -> str:
 def number(value: float) -> str:
     """Return a number with about four digits, however small."""
     return f"{value:.3g}" if abs(value) < 1e-3 else f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"
+
+
+def between(counts: Iterable[int]) -> str:
+    """Returns the lowest and the highest of some counts, or the one that they all are."""
+    every = sorted(counts)
+    return " to ".join(dict.fromkeys((f"{every[0]:,}", f"{every[-1]:,}")))
 
 
 def plain(value: Any) -> str:
