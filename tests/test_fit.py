@@ -31,7 +31,7 @@ from srnn.lab.tasks.prediction import Stream
 from srnn.lab.training import start
 from srnn.lab.training.fit import make_fit
 from srnn.lab.training.loop import read_run, train
-from srnn.lab.training.recipes import make_run
+from srnn.lab.training.recipes import from_dict, make_run
 
 ROOT = Path(__file__).parents[1]
 SMALL: dict[str, Any] = {"hidden_size": 16, "mlp": (8,), "steps": 6, "eval_every": 3}
@@ -192,6 +192,8 @@ def test_digest_of_a_folder_depends_on_names_and_contents(tmp_path: Path) -> Non
         (wide(), {"target": "y"}, "wide", "regress", 1),
         (wide() | {"y": [0, 1] * 15}, {"target": "y"}, "wide", "classify", 2),
         (wide() | {"y": [0, 1] * 15}, {"target": "y", "task": "regress"}, "wide", "regress", 1),
+        (wide() | {"y": [0, 1] * 15}, {"target": "x"}, "wide", "forecast", 1),
+        (wide(), {"target": "x", "horizon": 3, "drop": ("y",)}, "wide", "forecast", 3),
         ({"name": [f"n{k}ame{k * 7}" for k in range(30)], "y": list("abc") * 10}, {"target": "y"}, "text", "classify", 3),
         (
             {"p": [1.0, 2, 3] * 6, "q": [2.0, 5, 4, 3, 2, 1] * 3, "y": list("ab") * 9},
@@ -222,6 +224,19 @@ def test_two_inputs_of_a_wide_table_are_told_apart_by_their_names() -> None:
     prepared, _ = ask(columns | {"y": list("uv") * 6}, target="y")
     assert prepared.layout.steps == {name: [f"{name}_{k}" for k in range(5)] for name in "ab"}
     assert [each.column for each in prepared.inputs] == ["a", "b"]
+
+
+def test_steps_keep_their_values_if_another_column_has_their_name() -> None:
+    columns = {name.replace("x", "y"): values for name, values in wide().items()}
+    prepared, _ = ask(columns, target="y")
+    found = prepared.sequences(Table.of(columns), with_target=True)
+    (values,) = (found.table[each.column].numbers for each in prepared.inputs)
+    assert values is not None
+    assert values[found.rows[2]].tolist() == [columns[f"y{k}"][2] for k in range(9)]
+    texts = {"sequence": [f"AC{'GT'[k % 2]}{k}" for k in range(30)], "y": list("ab") * 15}
+    prepared, _ = ask(texts, target="y")
+    assert prepared.inputs[0].categories == [*"0123456789ACGT"]
+    assert len(prepared.sequences(Table.of(texts)).names) == 30
 
 
 def test_rows_out_of_order_are_collected_and_sorted() -> None:
@@ -402,6 +417,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "regress": (wide(60), Question(target="y")),
         "tag": (brackets(), Question(target="depth", id="id")),
         "forecast": (series(), Question(target="v", time="t", horizon=3)),
+        "rows": (wide() | {"y": ["a", "b"] * 15}, Question(target="x", horizon=2)),
     }
     for name, (columns, asked) in questions.items():
         path = write(folder / f"{name}.csv", columns)
@@ -467,6 +483,25 @@ def test_forecast_continues_each_series_from_its_last_value(trained: dict[str, P
     assert [answer["prediction"] for answer in model.predict(columns)] == pytest.approx([columns["v"][-2]] * 3, rel=1e-5)
 
 
+def test_forecast_of_a_wide_table_continues_each_row(trained: dict[str, Path]) -> None:
+    model, columns = load(trained["rows"]), wide()
+    answers = model.predict(columns)
+    assert [(answer["row"], answer["ahead"]) for answer in answers[:4]] == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
+    stream = Stream(model, model.task.prepared)  # type: ignore[attr-defined]
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    streamed = [answer for row in rows for answer in stream.answer(row)]
+    assert [each["prediction"] for each in streamed] == pytest.approx([each["prediction"] for each in answers], rel=1e-4)
+    with torch.no_grad():
+        for parameter in model.readout[-1].parameters():
+            parameter.zero_()
+    columns["x8"][1] = math.nan
+    assert [answer["prediction"] for answer in model.predict(columns)[:4]] == pytest.approx(
+        [columns["x8"][0]] * 2 + [columns["x7"][1]] * 2, rel=1e-5
+    )
+    with pytest.raises(DataError, match="lacks columns that the model was trained with: x4"):
+        model.predict({name: values for name, values in columns.items() if name != "x4"})
+
+
 @pytest.mark.parametrize("kind", ["classify", "tag"])
 def test_stream_answers_as_the_table_does(kind: str, trained: dict[str, Path]) -> None:
     model, columns = load(trained[kind]), waves() if kind == "classify" else brackets()
@@ -529,6 +564,16 @@ def test_weights_that_do_not_fit_or_have_changed_are_refused(trained: dict[str, 
     (tmp_path / "first" / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
     with pytest.raises(RecordError, match="have changed since the run was made"):
         train(make_run("copy", "srnn", length=3, steps=1, init_from=given), tmp_path / "run")
+
+
+def test_gate_of_srnn_starts_closed_and_runs_of_before_keep_their_ids() -> None:
+    table, asked = Table.of(wide()), Question(target="y")
+    starts = [make_fit(table, asked, **given).run.network.gate_init for given in ({}, {"gate": False}, {"gate_init": 0.5})]  # type: ignore[attr-defined]
+    assert starts == [-2.0, 0.0, 0.5]
+    before = make_fit(table, asked, gate_init=0.0, file="a.csv").run
+    plain = before.as_dict()
+    del plain["network"]["gate_init"]
+    assert from_dict(plain).id == before.id
 
 
 def test_a_run_without_a_start_keeps_its_id() -> None:
@@ -649,6 +694,8 @@ BAD: dict[str, tuple[bytes | Columns, str, int, str]] = {
     "in inputs": (waves(), "--target label --id id --inputs x,label", 2, "must not be among the --inputs"),
     "task": (waves(), "--target label --id id --task regres", 2, "no task is called 'regres'"),
     "format": (waves(), "--target label --id id --format tall", 2, "no format is called 'tall'"),
+    "no steps": (wide(), "--target y --horizon 2", 2, "Give their name without the numbers, such as --target x"),
+    "tag steps": (wide(), "--target x --task tag", 2, "'x' is the value at each step of a row, which --task forecast predicts"),
     "shares": (waves(), "--target label --id id --val 0.6 --test 0.5", 2, "must be above 0 and below 1 together"),
     "text": (waves(), "--target label --id id --task regress", 1, "must hold numbers, got 'a' in row 1"),
     "missing": (waves() | {"label": [""] * len(waves()["t"])}, "--target label --id id", 1, "has no values"),

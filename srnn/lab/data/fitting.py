@@ -5,13 +5,14 @@ Nothing is guessed silently. Every choice has a line in the notes, and an option
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy
 from numpy.typing import NDArray
 
 from srnn.errors import DataError, SettingError, one_of
 from srnn.lab.data.preparation import CLASSIFY, FORECAST, KINDS, REGRESS, TAG, Input, Preparation, unseen_note
-from srnn.lab.data.sequences import FORMATS, Layout, Sequences, choose_layout, group_rows, numbers_of, unroll
+from srnn.lab.data.sequences import FORMATS, Layout, Sequences, choose_layout, group_rows, numbered_columns, numbers_of, unroll
 from srnn.lab.data.table import Column, Table
 
 SPLITS = ("train", "val", "test")
@@ -55,6 +56,40 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
         SettingError: A value of `asked` does not go with the table, or an input gives the target away.
         DataError: The table cannot be used, or is too small.
     """
+    target, kind = _checked(table, asked)
+    given = Layout(asked.format, asked.id or table.id, asked.time or None, asked.group or None)
+    candidates = _candidates(table, target, given, asked, kind)
+    as_asked = _as_text(table, asked.text)
+    layout, reason = choose_layout(as_asked, given, candidates, is_answer_per_sequence=kind in (CLASSIFY, REGRESS))
+    long, inner = unroll(as_asked, layout)
+    sequences = group_rows(long, inner)
+    kind, why = _task(kind, sequences, target, layout)
+    sequences, dropped = _with_answers(sequences, target, kind)
+    draft = _draft(sequences, layout, kind, target, asked)
+    sequences, short = _long_enough(sequences, draft)
+    parts = split(sequences, draft)
+    columns = _columns(long, layout, candidates, target if kind == FORECAST else None)
+    _refuse_leaks(sequences, draft, columns, is_explicit=bool(asked.inputs))
+    training = training_rows(sequences, draft, parts["train"])
+    found, left_out = _fit(sequences, draft, columns, training, asked.window)
+    notes = [
+        f"{table.source}: {len(table):,} rows, {_counted(sequences, inner)}, format {layout.format} ({reason})",
+        f"task: {_described(found)} ({why})",
+        f"inputs: {_listed(found.inputs, training, sequences.table)}",
+        *left_out,
+        *sequences.notes,
+        *dropped,
+        *short,
+        *_singles(sequences, found),
+        _split_note(sequences, found, parts),
+        *_absent_classes(sequences, found, parts),
+        *unseen_note(found.unseen(sequences.table), "outside the training part"),
+    ]
+    return found, notes
+
+
+def _checked(table: Table, asked: Question) -> tuple[str, str]:
+    """Return the target, and the kind of task or "" if it is to be found out. Options that contradict are an error."""
     target = asked.target or table.target or ""
     if not target:
         raise SettingError(
@@ -68,63 +103,45 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
         raise SettingError(f"--val and --test must be above 0 and below 1 together, got {asked.val:g} and {asked.test:g}")
     if asked.horizon and asked.task not in ("", FORECAST):
         raise SettingError(f"--horizon is for --task {FORECAST}, got --task {asked.task}")
-    kind = asked.task or (FORECAST if asked.horizon else "")
-    given = Layout(asked.format, asked.id or table.id, asked.time or None, asked.group or None)
-    candidates = _candidates(table, target, given, asked)
-    layout, reason = choose_layout(
-        _as_text(table, asked.text), given, candidates, is_answer_per_sequence=kind in (CLASSIFY, REGRESS)
-    )
-    long, inner = unroll(_as_text(table, asked.text), layout)
-    sequences = group_rows(long, inner)
-    columns = list(layout.steps or ()) + [
-        name for name in candidates if name in long.columns and name not in (layout.steps or ())
-    ]
-    kind, why = _task(kind, sequences, target, layout)
-    sequences, dropped = _with_answers(sequences, target, kind)
-    if kind == FORECAST and target not in columns:
-        columns = [target, *columns]
-    classes = (
-        _classes(sequences, target, kind) if kind == CLASSIFY or (kind == TAG and not _is_real(sequences, target)) else None
-    )
-    horizon = (asked.horizon or 1) if kind == FORECAST else 0
-    draft = Preparation(
+    return target, asked.task or (FORECAST if asked.horizon else "")
+
+
+def _draft(sequences: Sequences, layout: Layout, kind: str, target: str, asked: Question) -> Preparation:
+    """Return the preparation without what is learned from the training part."""
+    is_classes = kind == CLASSIFY or (kind == TAG and not _is_real(sequences, target))
+    return Preparation(
         layout,
         kind,
         target,
         [],
-        classes,
+        _classes(sequences, target) if is_classes else None,
         [0.0],
         [1.0],
-        horizon,
+        (asked.horizon or 1) if kind == FORECAST else 0,
         val=asked.val,
         test=asked.test,
         in_time=kind == FORECAST or len(sequences.names) == 1,
     )
-    sequences, short = _long_enough(sequences, draft)
-    parts = split(sequences, draft)
-    training = training_rows(sequences, draft, parts["train"])
-    _refuse_leaks(sequences, draft, columns, is_explicit=bool(asked.inputs))
-    inputs, left_out = _fit_inputs(sequences.table, columns, training, target if kind == FORECAST else "")
+
+
+def _columns(long: Table, layout: Layout, candidates: Sequence[str], always: str | None) -> list[str]:
+    """Return the columns of the long table that may be inputs: those of the steps first, and `always` that one."""
+    steps = list(layout.steps or ())
+    found = [*steps, *(name for name in candidates if name in long.columns and name not in steps)]
+    return found if always is None or always in found else [always, *found]
+
+
+def _fit(
+    sequences: Sequences, draft: Preparation, columns: Sequence[str], training: NDArray[numpy.int64], window: int
+) -> tuple[Preparation, list[str]]:
+    """Return the preparation with all that is learned from the rows of the training part, and lines about omitted columns."""
+    inputs, left_out = _fit_inputs(sequences.table, columns, training, draft.target if draft.kind == FORECAST else "")
     mean, scale = _fit_target(sequences, draft, training)
-    lengths = sequences.lengths
-    found = replace(
-        draft, inputs=inputs, mean=mean, scale=scale, window=_window(asked, draft, lengths), steps=usual_length(lengths)
-    )
+    steps = usual_length(sequences.lengths)
     if draft.every_step:
-        found = replace(found, steps=min(found.steps, found.window))
-    notes = [
-        f"{table.source}: {len(table):,} rows, {_counted(sequences, inner)}, format {layout.format} ({reason})",
-        f"task: {_described(found)} ({why})",
-        f"inputs: {_listed(inputs, training, sequences.table)}",
-        *left_out,
-        *sequences.notes,
-        *dropped,
-        *short,
-        *_singles(sequences, found),
-        _split_note(sequences, found, parts),
-        *_absent_classes(sequences, found, parts),
-    ]
-    return found, [*notes, *unseen_note(found.unseen(sequences.table), "outside the training part")]
+        window = window or _window(draft, int(sequences.lengths.max()))
+        steps = min(steps, window)
+    return replace(draft, inputs=inputs, mean=mean, scale=scale, window=window, steps=steps), left_out
 
 
 def _as_text(table: Table, names: Sequence[str]) -> Table:
@@ -132,27 +149,30 @@ def _as_text(table: Table, names: Sequence[str]) -> Table:
     return replace(table, columns=dict(table.columns) | {name: Column(table[name].texts, is_exact=True) for name in names})
 
 
-def _candidates(table: Table, target: str, layout: Layout, asked: Question) -> list[str]:
+def _candidates(table: Table, target: str, layout: Layout, asked: Question, kind: str) -> list[str]:
     """Return the columns that may be inputs."""
     roles = {"--target": target, "--id": layout.id, "--time": layout.time, "--group": layout.group}
-    for option, name in roles.items():
-        if name:
+    given = {option: name for option, name in roles.items() if name}
+    for name in (*given.values(), *asked.inputs, *asked.drop, *asked.text):
+        if name != target or not _names_steps(table, target):
             table[name]
-            if other := next(
-                (o for o, n in roles.items() if n == name and o != option and {o, option} != {"--id", "--group"}), None
-            ):
-                raise SettingError(f"{option} and {other} are both {name!r}. Give two different columns")
-    for name in (*asked.inputs, *asked.drop, *asked.text):
-        table[name]
-    if target in asked.inputs and FORECAST not in (asked.task, FORECAST if asked.horizon else ""):
+    for one, other in combinations(given, 2):
+        if given[one] == given[other] and (one, other) != ("--id", "--group"):
+            raise SettingError(f"{one} and {other} are both {given[one]!r}. Give two different columns")
+    if target in asked.inputs and kind != FORECAST:
         raise SettingError(f"the target {target!r} must not be among the --inputs. Only a forecast reads its own past")
     if both := set(asked.inputs) & set(asked.drop):
         raise SettingError(f"{min(both)!r} is both in --inputs and in --drop")
-    taken = {name for name in roles.values() if name} | set(asked.drop)
+    taken = {*given.values(), *asked.drop}
     found = [name for name in asked.inputs or table.columns if name not in taken]
-    if not found and FORECAST not in (asked.task, FORECAST if asked.horizon else "") and asked.task:
+    if not found and kind not in ("", FORECAST):
         raise SettingError(f"{table.source} has no column left for the inputs")
     return found
+
+
+def _names_steps(table: Table, target: str) -> bool:
+    """Return whether the target is no column but the name of several without their numbers, such as x for x0, x1, x2."""
+    return target not in table.columns and len(numbered_columns(list(table.columns)).get(target, ())) > 1
 
 
 def _is_real(sequences: Sequences, target: str) -> bool:
@@ -167,6 +187,12 @@ def _is_real(sequences: Sequences, target: str) -> bool:
 def _task(kind: str, sequences: Sequences, target: str, layout: Layout) -> tuple[str, str]:
     """Return the kind of task and the reason for it."""
     column, count = sequences.table[target], len(sequences.names)
+    if target in (layout.steps or {}):
+        if kind not in ("", FORECAST):
+            raise SettingError(
+                f"{target!r} is the value at each step of a row, which --task {FORECAST} predicts, got --task {kind}"
+            )
+        return FORECAST, f"{target!r} is the number at each step of a row"
     is_text = column.numbers is None
     if not is_text:
         numbers_of(sequences.table, target)
@@ -180,7 +206,11 @@ def _task(kind: str, sequences: Sequences, target: str, layout: Layout) -> tuple
         if kind in (REGRESS, FORECAST) and is_text:
             numbers_of(sequences.table, target)  # raises the error that names the row
         if kind == FORECAST and layout.format != "long":
-            raise SettingError(f"--task {kind} needs --format long: one row per step")
+            example = next(iter(layout.steps or {}))
+            raise SettingError(
+                f"--task {kind} of a table with one row per sequence predicts its steps. "
+                f"Give their name without the numbers, such as --target {example}, got --target {target}"
+            )
         return kind, "as given"
     few = len(numpy.unique(texts[texts != ""]))
     other = "use --task to change this"
@@ -229,7 +259,7 @@ def _keep(sequences: Sequences, kept: Sequence[bool]) -> Sequences:
     return replace(sequences, names=of(sequences.names), rows=of(sequences.rows), groups=of(sequences.groups))
 
 
-def _classes(sequences: Sequences, target: str, kind: str) -> list[str]:
+def _classes(sequences: Sequences, target: str) -> list[str]:
     column = sequences.table[target]
     rows = numpy.concatenate(sequences.rows)
     found = set(column.texts[rows]) - {""}
@@ -430,10 +460,7 @@ def _leak(table: Table, draft: Preparation, name: str, rows: NDArray[numpy.int64
     return "has one value for each value of" if is_renamed else ""
 
 
-def _window(asked: Question, draft: Preparation, lengths: NDArray[numpy.int64]) -> int:
-    if asked.window or not draft.every_step:
-        return asked.window
-    longest = int(lengths.max())
+def _window(draft: Preparation, longest: int) -> int:
     if not draft.in_time:
         return min(longest, WINDOW)
     return max(LEAST_WINDOW, min(WINDOW, time_bounds(longest, draft, "train")[1] // 8))
