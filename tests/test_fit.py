@@ -165,6 +165,11 @@ def test_folder_of_text_files_per_class(tmp_path: Path) -> None:
     )
     assert prepared.inputs[0].categories == [" ", "?", "a", "e", "i", "j", "n"]  # no character is a missing value
     assert "8 sequences of 4 steps" in notes[0]
+    alone = prepared.sequences(tables.read(tmp_path / "yes" / "1.txt"))  # a file of those is predicted without its folder
+    assert (alone.names, alone.lengths.tolist()) == (["1.txt"], [4])
+    (tmp_path / "yes" / "0.txt").write_text("")
+    with pytest.raises(DataError, match=r"0\.txt is empty$"):
+        tables.read(tmp_path)
 
 
 def test_digest_of_a_folder_depends_on_names_and_contents(tmp_path: Path) -> None:
@@ -183,6 +188,10 @@ def test_digest_of_a_folder_depends_on_names_and_contents(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("columns", "asked", "format", "kind", "outputs"),
     [
+        (waves(4), {"target": "label", "id": "id"}, "long", "classify", 2),  # the fewest that can be split
+        (waves() | {f"s{k}": waves()["x"] for k in range(9)}, {"target": "label", "id": "id"}, "long", "classify", 2),
+        ({"v": [0, 1] * 10, "w": series(20)["w"]}, {"target": "v"}, "long", "tag", 2),
+        ({"v": ([0, 1] * 10)[1:], "w": series(19)["w"]}, {"target": "v"}, "long", "forecast", 1),
         (waves(), {"target": "label", "id": "id"}, "long", "classify", 2),
         (waves(), {"target": "x", "id": "id", "val": 0.25, "test": 0.25}, "long", "forecast", 1),
         (brackets(), {"target": "depth", "id": "id"}, "long", "tag", 3),
@@ -217,13 +226,16 @@ def test_wide_rows_with_missing_ends_are_shorter_sequences() -> None:
     assert "30 sequences of 7 to 8 steps" in notes
     sequences = prepared.sequences(Table.of(columns))
     assert sequences.lengths.tolist() == [8, 8, 8, 7] + [8] * 26
+    values = sequences.table["x"].numbers
+    assert values is not None
+    assert values[sequences.rows[4]].tolist() == [columns[f"x{k}"][4] for k in range(8)]
 
 
 def test_two_inputs_of_a_wide_table_are_told_apart_by_their_names() -> None:
-    columns = {f"{name}_{k}": [float(k * 10 + r) for r in range(12)] for k in range(5) for name in "ab"}
+    columns = {f"{name}_{k}": [float(k * 10 + r) for r in range(12)] for k in range(3) for name in "abc"}
     prepared, _ = ask(columns | {"y": list("uv") * 6}, target="y")
-    assert prepared.layout.steps == {name: [f"{name}_{k}" for k in range(5)] for name in "ab"}
-    assert [each.column for each in prepared.inputs] == ["a", "b"]
+    assert prepared.layout.steps == {name: [f"{name}_{k}" for k in range(3)] for name in "abc"}
+    assert [each.column for each in prepared.inputs] == ["a", "b", "c"]
 
 
 def test_steps_keep_their_values_if_another_column_has_their_name() -> None:
@@ -261,6 +273,27 @@ def test_columns_are_left_out_with_a_reason() -> None:
     assert "left out: note, because nearly every row has another text" in notes
 
 
+def test_sequences_without_an_answer_are_left_out_and_steps_without_one_are_not() -> None:
+    columns, tags = waves(), brackets()
+    columns["label"][-1] = tags["depth"][-1] = ""
+    assert "left out: 1 of 24 sequences, because 'label' is missing" in ask(columns, target="label", id="id")[1]
+    assert "'depth' is missing in 1 of 150 rows" in ask(tags, target="depth", id="id")[1]
+
+
+def test_a_number_that_cannot_be_read_is_named() -> None:
+    columns = waves()
+    columns["x"] = ["oops" if t == 0 else x for t, x in zip(columns["t"], map(str, columns["x"]), strict=True)]
+    assert "'x' is read as texts, because 'oops' is no number" in ask(columns, target="label", id="id")[1]
+
+
+def test_notes_describe_task_and_split() -> None:
+    notes = ask(series(), target="v", horizon=3)[1]
+    assert "forecast 'v', 3 steps ahead" in notes
+    assert "split in time: 70% train, 15% val, 15% test, the last part of the sequence is the test" in notes
+    assert "tag 'v', a number at every step" in ask(series(), target="v", task="tag")[1]
+    assert "the last part of each sequence" in ask(wide(), target="x")[1]
+
+
 def test_class_with_one_example_is_trained_on_and_reported() -> None:
     columns = waves()
     columns["label"] = ["rare" if name == "s5" else label for name, label in zip(columns["id"], columns["label"], strict=True)]
@@ -283,6 +316,11 @@ def test_groups_and_sequences_are_in_one_part_only() -> None:
     groups = [{sequences.groups[number] for number in numbers} for numbers in parts.values()]
     assert all(groups)
     assert sum(map(len, groups)) == len(set.union(*groups)) == 9
+    columns["label"] = [f"l{int(name[1:]) % 9 % 2}" if name != "s8" else "rare" for name in columns["speaker"]]
+    _, notes = ask(columns, target="label", id="id", group="speaker")
+    assert "split by group 'speaker': " in notes
+    assert "the val part has no example of l" in notes
+    assert "the train part" not in notes
 
 
 def test_every_part_has_about_the_same_share_of_each_class() -> None:
@@ -300,6 +338,9 @@ def test_scales_are_of_the_training_part_only() -> None:
     columns["w"][110] = columns["v"][110] = 1e6
     after, _ = ask(columns, target="v", time="t")
     assert after == before
+    for each in after.inputs:
+        known = columns[each.column][:84]
+        assert (each.mean, each.scale) == pytest.approx((numpy.mean(known), numpy.std(known)))
 
 
 def test_no_answer_of_a_forecast_is_from_a_later_part() -> None:
@@ -326,7 +367,10 @@ def test_no_answer_of_a_forecast_is_from_a_later_part() -> None:
 def test_windows_of_tags_count_each_step_once() -> None:
     task = task_of(brackets(), target="depth", id="id", window=4)
     for split in ("val", "test"):
-        total = sum(task.weight(batch) for batch in task.batches(split, 3))
+        batches = list(task.batches(split, 3))
+        total = sum(task.weight(batch) for batch in batches)
+        for batch in batches:  # equal scores for all classes
+            assert task.loss(torch.zeros(*batch.target.shape, 3), batch).item() == pytest.approx(math.log(3))
         assert total == sum(len(task._split[0][number]) for number in task._split[2][split])
 
 
@@ -349,7 +393,8 @@ def test_missing_values_of_the_training_part_are_marked() -> None:
     columns = waves()
     columns["x"] = [math.nan if k % 7 == 0 else x for k, x in enumerate(columns["x"])]
     prepared, notes = ask(columns, target="label", id="id")
-    assert "% missing)" in notes
+    assert "inputs: t, x (15.2% missing), colour (2 symbols)" in notes
+    assert notes.count("missing") == 1
     found = numpy.concatenate(prepared.encode(prepared.sequences(Table.of(columns))))
     place = prepared.input_names.index("x is missing")
     assert found[:, place].tolist() == [float(math.isnan(x)) for x in columns["x"]]
@@ -403,6 +448,14 @@ def test_an_oracle_has_no_error_and_the_baseline_has_that_of_chance(columns: Col
         assert task.loss(right, batch).item() == pytest.approx(0, abs=1e-6)
         assert task.score(right, batch).item() == pytest.approx(100 if task.higher_is_better else 0, abs=1e-4)
     assert 0 < task.chance < 100
+    (batch,) = list(task.batches("test", 100))
+    if task.prepared.classes is None:
+        away = (batch.target[:, 0] * task.prepared.scale[0]).abs() if batch.target.ndim == 2 else None
+        if away is not None:
+            assert task.score(torch.zeros_like(batch.target), batch).item() == pytest.approx(away.mean().item(), rel=1e-5)
+    epoch = [task.batch(update, 4, 1) for update in range(task.updates_per_epoch(4))]
+    assert sum(len(each.target) for each in epoch) == task.updates_per_epoch(1)
+    assert len(epoch) == -(-task.updates_per_epoch(1) // 4)
 
 
 # --- training, prediction, export ---
@@ -479,6 +532,10 @@ def test_forecast_continues_each_series_from_its_last_value(trained: dict[str, P
     with torch.no_grad():
         for parameter in model.readout[-1].parameters():  # outputs of 0 repeat the last value
             parameter.zero_()
+    with pytest.raises(DataError, match=r"lacks the column 'v'\. A forecast needs the past of its target"):
+        model.predict({"t": [1], "w": [0.5]})
+    with pytest.raises(DataError, match="the table has no rows"):
+        model.predict({name: [] for name in columns})
     columns["v"][-1] = math.nan
     assert [answer["prediction"] for answer in model.predict(columns)] == pytest.approx([columns["v"][-2]] * 3, rel=1e-5)
 
@@ -490,6 +547,7 @@ def test_forecast_of_a_wide_table_continues_each_row(trained: dict[str, Path]) -
     stream = Stream(model, model.task.prepared)  # type: ignore[attr-defined]
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     streamed = [answer for row in rows for answer in stream.answer(row)]
+    assert [each["row"] for each in streamed] == [each["row"] for each in answers]
     assert [each["prediction"] for each in streamed] == pytest.approx([each["prediction"] for each in answers], rel=1e-4)
     with torch.no_grad():
         for parameter in model.readout[-1].parameters():
@@ -498,6 +556,10 @@ def test_forecast_of_a_wide_table_continues_each_row(trained: dict[str, Path]) -
     assert [answer["prediction"] for answer in model.predict(columns)[:4]] == pytest.approx(
         [columns["x8"][0]] * 2 + [columns["x7"][1]] * 2, rel=1e-5
     )
+    with torch.no_grad():
+        model.readout[-1].bias += 1  # the change over the usual change
+    scale = model.task.prepared.scale  # type: ignore[attr-defined]
+    assert model.predict(columns)[1]["prediction"] == pytest.approx(columns["x8"][0] + scale[1], rel=1e-5)
     with pytest.raises(DataError, match="lacks columns that the model was trained with: x4"):
         model.predict({name: values for name, values in columns.items() if name != "x4"})
 
@@ -676,10 +738,18 @@ BAD: dict[str, tuple[bytes | Columns, str, int, str]] = {
     "encoding": (b"x,y\n\xe9,1\n", "--target y", 1, "is not UTF-8 text"),
     "ragged": (b"x,y\n1,2\n3\n", "--target y", 1, "must have 2 cells in each line, as in the first, got 1 in line 3"),
     "two names": (b"x,x\n1,2\n", "--target x", 1, "names two columns 'x'"),
+    "a name": (b"x,,y\n1,2,3\n", "--target y", 1, "The name of column 2 is empty"),
     "no names": (b"1,2\n3,4\n", "--target y", 1, "must have the names of the columns"),
     "quote": (b'x,y\n"1,2\n', "--target y", 1, "is not a CSV file"),
     "infinite": (waves() | {"x": [math.inf, *waves()["x"][1:]]}, "--target label --id id", 1, "got inf in row 1"),
     "no target": (waves(), "--id id", 2, "--target must name the column to predict"),
+    "changes": (waves(), "--target colour --id id --task classify", 2, "there are several of the sequence 's0'"),
+    "never": (series() | {"v": [1.5] * 110 + series()["v"][110:]}, "--target v --time t", 1, "never changes in the"),
+    "one value": (wide() | {"y": [5.5] * 30}, "--target y", 1, "has one value only in the training part, 5.5"),
+    "two groups": (waves() | {"who": waves()["colour"]}, "--target label --id id --group who", 1, "has two values of"),
+    "gaps": (wide() | {"euro": ["", *wide()["y"][1:]]}, "--target y", 2, "gives the target away: it equals 'y'"),
+    "no test": (series() | {"v": [*series()["v"][:102], *[""] * 18]}, "--target v --time t", 1, "the test part of data.csv"),
+    "no inputs": ({"id": waves()["id"], "label": waves()["label"]}, "--target label --id id --task tag", 2, "no column left"),
     "unknown": (waves(), "--target lable --id id", 2, "has no column 'lable'"),
     "twice": (waves(), "--target id --id id", 2, "are both 'id'"),
     "no id": (waves() | {"id": ["", *waves()["id"][1:]]}, "--target label --id id", 1, "got none in row 1"),
@@ -719,6 +789,8 @@ def test_bad_input_is_one_line_and_writes_nothing(case: str, elsewhere: Path) ->
 def test_archives_with_pickled_arrays_are_refused(elsewhere: Path) -> None:
     numpy.savez(elsewhere / "a.npz", x=numpy.array([{}, 1], dtype=object))
     assert "is not an NPZ file of plain arrays" in call("fit", "a.npz", "--target", "x")[2]
+    numpy.savez(elsewhere / "c.npz", x=numpy.zeros((4, 3)), z=numpy.zeros((4, 2)))
+    assert "must be [N], [N, T] or [N, T, C] with the same T" in call("fit", "c.npz", "--target", "x")[2]
     with zipfile.ZipFile(elsewhere / "b.npz", "w") as archive:
         archive.writestr("x.npy", b"no array")
     assert "is not an NPZ file of plain arrays" in call("fit", "b.npz", "--target", "x")[2]
@@ -754,7 +826,8 @@ def test_stream_takes_csv_and_json_lines(trained: dict[str, Path]) -> None:
     assert [row.split(",")[:2] for row in out.splitlines()] == [["id", "step"], ["a", "1"], ["a", "2"], ["b", "1"]]
     _, lines, _ = call("predict", run, "-", "--json", given='{"id": "a", "token": "("}\n{"id": "a", "token": ")"}\n')
     assert [json.loads(line)["step"] for line in lines.splitlines()] == [1, 2]
-    for bad in ("id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
+    assert call("predict", run, "-", given="id,token\na,(\n,)\n")[2].startswith("srnn: line 3 of the stream: the column 'id'")
+    for bad in ('{"id": "a", "token": ["("]}\n', "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
         code, _, err = call("predict", run, "-", given=bad)
         assert (code, err.count("\n")) == (1, 1)
 

@@ -6,6 +6,7 @@ Nothing is guessed silently. Every choice has a line in the notes, and an option
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -68,6 +69,7 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
     draft = _draft(sequences, layout, kind, target, asked)
     sequences, short = _long_enough(sequences, draft)
     parts = split(sequences, draft)
+    _check_parts(sequences, draft)
     columns = _columns(long, layout, candidates, target if kind == FORECAST else None)
     _refuse_leaks(sequences, draft, columns, is_explicit=bool(asked.inputs))
     training = training_rows(sequences, draft, parts["train"])
@@ -311,13 +313,12 @@ def split(sequences: Sequences, preparation: Preparation, seed: int = SPLIT_SEED
     labels = _labels(sequences, preparation)
     draws = numpy.random.default_rng(seed)
     order = [list(groups)[place] for place in draws.permutation(len(groups))]
-    first: dict[str, str] = {}  # for each class a group that is trained on
-    kept: set[str] = set()
+    kept: set[str] = set()  # groups that are trained on, so that each class is
+    seen: set[str] = set()
     for name in order:
-        for label in {labels[number] for number in groups[name]}:
-            if label not in first and not any(labels[n] == label for other in kept for n in groups[other]):
-                first[label] = name
-                kept.add(name)
+        if not (here := {labels[number] for number in groups[name]}) <= seen:
+            kept.add(name)
+            seen |= here
     free = sorted((name for name in order if name not in kept), key=lambda name: labels[groups[name][0]])
     shares = {"val": preparation.val, "test": preparation.test}
     wanted = {part: max(1, round(share * len(order))) if share else 0 for part, share in shares.items()}
@@ -335,6 +336,15 @@ def split(sequences: Sequences, preparation: Preparation, seed: int = SPLIT_SEED
         free = [name for name in free if name not in chosen]
     parts["train"] = [*kept, *free]
     return {part: sorted(number for name in parts[part] for number in groups[name]) for part in SPLITS}
+
+
+def _check_parts(sequences: Sequences, draft: Preparation) -> None:
+    """Raise an error if a part of sequences that are split in time has no answers. Whole sequences have some."""
+    absent = sequences.table[draft.target].is_missing
+    for part in SPLITS if draft.in_time else ():
+        if all(absent[rows[slice(*time_bounds(len(rows), draft, part))]].all() for rows in sequences.rows):
+            where = f"the {part} part of {sequences.table.source}, which is split in time,"
+            raise DataError(f"{where} has no values of {draft.target!r}. Give another --val and --test")
 
 
 def _labels(sequences: Sequences, preparation: Preparation) -> list[str]:
@@ -377,6 +387,7 @@ def _fit_inputs(
             inputs.append(fit_numbers(name, column.numbers))
         else:
             texts, counts = numpy.unique(column.texts[column.texts != ""].astype(str), return_counts=True)
+            notes += _mixed_note(name, column, texts)
             if len(texts) < 2:
                 constant.append(name)
             elif len(texts) > 50 and 2 * len(texts) > len(column.texts):
@@ -393,6 +404,16 @@ def _fit_inputs(
     if not inputs:
         raise DataError(f"{table.source} has no column left for the inputs: each is constant, or has another text in every row")
     return inputs, notes
+
+
+def _mixed_note(name: str, column: Column, texts: NDArray[Any]) -> list[str]:
+    """Return a line about a column of numbers that is read as texts because of a few cells."""
+    if column.is_exact:
+        return []
+    odd = [cell for cell in texts if Column(numpy.array([cell], dtype=object)).numbers is None]
+    if 2 * len(odd) >= len(texts):
+        return []
+    return [f"{name!r} is read as texts, because {str(odd[0])!r} is no number. Correct such cells, or leave them empty"]
 
 
 def _fit_target(sequences: Sequences, draft: Preparation, training: NDArray[numpy.int64]) -> tuple[list[float], list[float]]:
@@ -468,7 +489,7 @@ def _window(draft: Preparation, longest: int) -> int:
 
 def usual_length(lengths: NDArray[numpy.int64]) -> int:
     """Return the median number of steps."""
-    return max(1, int(numpy.median(lengths)))
+    return int(numpy.median(lengths))
 
 
 def _counted(sequences: Sequences, layout: Layout) -> str:

@@ -151,7 +151,8 @@ def _read_file(path: Path) -> Table:
     if path.suffix.lower() not in READERS:
         raise DataError(f"{path} must end in one of {', '.join(READERS)}, so that its format is known")
     if not content.strip():
-        raise DataError(f"{path} is empty. It must have the names of the columns and at least one row")
+        needs = "" if path.suffix.lower() == ".txt" else ". It must have the names of the columns and at least one row"
+        raise DataError(f"{path} is empty{needs}")
     found = READERS[path.suffix.lower()](path, content)
     if not len(found):
         raise DataError(f"{path} has no rows, only the names of its columns: {_listed(found.columns)}")
