@@ -638,6 +638,22 @@ def test_gate_of_srnn_starts_closed_and_runs_of_before_keep_their_ids() -> None:
     assert from_dict(plain).id == before.id
 
 
+def test_length_of_the_training_follows_the_table_and_the_clock() -> None:
+    def made(columns: Columns, asked: Question, **given: Any) -> tuple[Any, ...]:
+        run = make_fit(Table.of(columns), asked, **given).run
+        return run.steps, run.eval_every, run.batch_size
+
+    few, many = (waves(), Question(target="label", id="id")), (waves(600), Question(target="label", id="id"))
+    assert made(*few) == (3000, 25, 2)  # 16 sequences are trained on, so that an epoch has 8 batches
+    assert made(*many) == (3000, 25, 32)
+    assert made(waves(2400), few[1])[1] == 53  # an epoch of 1680 sequences
+    assert made(*few, minutes=1.0) == (None, 25, 2)
+    assert made(*few, minutes=1.0, steps=7) == (7, 7, 2)
+    assert made(*few, cpu_minutes=1.0, epochs=2)[0] is None
+    assert made(*few, eval_every=3, batch_size=5) == (3000, 3, 5)
+    assert made(waves(4), few[1])[2] == 1
+
+
 def test_a_run_without_a_start_keeps_its_id() -> None:
     assert (
         make_run("copy", "srnn").id == make_run("copy", "srnn", init_from="").id != make_run("copy", "srnn", init_from="a").id

@@ -30,6 +30,7 @@ from srnn.stack import SRNNStack
 
 OPSET = 18  # the version of ONNX's operators that `export` writes
 INT64, FLOAT = 7, 1  # ONNX's numbers of these dtypes
+CHATTY = ("torch.onnx._internal.exporter._registration", "onnxscript.optimizer._constant_folding")  # loggers
 Table = dict[Callable[..., Any], Callable[..., Any]]
 
 
@@ -128,15 +129,17 @@ def require_packages() -> None:
 @contextmanager
 def _quiet() -> Any:
     """Without messages of torch about packages that we do not use and about its own code."""
-    log = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    logs = [logging.getLogger(name) for name in CHATTY]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def shuffle_scan(
