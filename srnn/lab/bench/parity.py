@@ -106,7 +106,7 @@ def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
     yield Table(headings, rows, names=2)
     yield (
         f"The largest difference from PyTorch after {record['updates']} updates with 64 units, as a share of the largest "
-        "number if that is above 1. pt2: T = 1, 7 and 1000. C: 1000 steps, int8 compared with PyTorch with the rounded weights. "
+        "number if that is above 1. pt2: T = 1, 7 and 1000. C: 1000 steps, int8 compared with the rounded weights in PyTorch. "
         "The last two columns are the score before and after rounding the weights."
     )
     tools = ", ".join(f"{name} {version}" if name != "C compiler" else version for name, version in record["tools"].items())
