@@ -863,6 +863,13 @@ def test_the_same_command_resumes_and_a_table_needs_fit(elsewhere: Path) -> None
     assert "srnn fit DATA --target COLUMN" in call("train", "fit")[2]
 
 
+def test_columns_are_named_with_commas_or_by_repeating_the_option(elsewhere: Path) -> None:
+    write(elsewhere / "a.csv", waves() | {"a, b": waves()["x"], "y": waves()["x"]})
+    words = ("fit", "a.csv", "--target", "label", "--id", "id", "--dry-run")
+    assert "\ninputs: x\n" in call(*words, "--drop", "t,colour", "--drop", "a, b", "--drop", "y")[1]
+    assert "\ninputs: a, b, t (" in call(*words, "--inputs", "a, b", "--inputs", "t", "--text", "t")[1]
+
+
 def test_moved_file_is_found_in_the_folder_of_data(elsewhere: Path) -> None:
     write(elsewhere / "a.csv", waves())
     call("fit", "a.csv", "--target", "label", "--id", "id", "--hidden-size", "8", "--steps", "2", "--out", "run")

@@ -15,6 +15,7 @@ from srnn.errors import DataError, SettingError, one_of
 from srnn.lab.data.preparation import CLASSIFY, FORECAST, KINDS, REGRESS, TAG, Input, Preparation, unseen_note
 from srnn.lab.data.sequences import FORMATS, Layout, Sequences, choose_layout, group_rows, numbered_columns, numbers_of, unroll
 from srnn.lab.data.table import Column, Table
+from srnn.lab.settings import Settings, setting
 
 SPLITS = ("train", "val", "test")
 FEW_CLASSES = 20  # as many whole numbers or fewer are classes, unless --task regress is given
@@ -25,22 +26,24 @@ PERFECT = 1 - 1e-9  # a correlation with the target above this is a leak
 
 
 @dataclass(frozen=True)
-class Question:
-    """What the user asked for. Empty values are found out from the table."""
+class Question(Settings):
+    """What the user asked for. Empty values are found out from the table. `srnn fit` has an option for each field."""
 
-    target: str = ""
-    id: str = ""
-    time: str = ""
-    group: str = ""
-    task: str = ""
-    format: str = ""
-    horizon: int = 0
-    window: int = 0
-    inputs: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    val: float = 0.15
-    test: float = 0.15
+    target: str = setting("", "Column to predict. In a folder of files per class it is the class, unless given.")
+    id: str = setting("", "Column that names the sequence of a row. Without it the table is one sequence.")
+    time: str = setting("", "Column to sort the rows of a sequence by. Without it they stay as they are in the file.")
+    group: str = setting("", "Column whose values stay together in the split, such as the speaker.")
+    task: str = setting("", "classify, regress, tag or forecast. Found out from the target, unless given.")
+    format: str = setting("", "long (a row per step), wide or text (a row per sequence). Found out, unless given.")
+    horizon: int = setting(0, "Steps that a forecast predicts, 1 unless given.", least=0)
+    window: int = setting(
+        0, "Longest piece that is trained at once with --task tag and forecast. At most 256 unless given.", least=0
+    )
+    inputs: tuple[str, ...] = setting((), "Columns to read, unless all others.")
+    drop: tuple[str, ...] = setting((), "Columns to leave out.")
+    text: tuple[str, ...] = setting((), "Columns of numbers to read as text.")
+    val: float = setting(0.15, "Share that selects the weights, 0.15 unless given.")
+    test: float = setting(0.15, "Share that is tested at the end, 0.15 unless given.")
 
 
 def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
