@@ -557,7 +557,8 @@ def test_forecast_of_a_wide_table_continues_each_row(trained: dict[str, Path]) -
         [columns["x8"][0]] * 2 + [columns["x7"][1]] * 2, rel=1e-5
     )
     with torch.no_grad():
-        model.readout[-1].bias += 1  # the change over the usual change
+        last: Any = model.readout[-1]
+        last.bias += 1  # an output of 1 is the usual change
     scale = model.task.prepared.scale  # type: ignore[attr-defined]
     assert model.predict(columns)[1]["prediction"] == pytest.approx(columns["x8"][0] + scale[1], rel=1e-5)
     with pytest.raises(DataError, match="lacks columns that the model was trained with: x4"):

@@ -14,6 +14,7 @@ from srnn.errors import RecordError, SettingError
 from srnn.lab.bench import parity, step, streaming
 from srnn.lab.bench.result import Table, as_markdown
 from srnn.lab.export import c as exports
+from srnn.lab.export import onnx as onnx_file
 from srnn.lab.training.recipes import make_run
 
 
@@ -114,7 +115,7 @@ def test_page_without_a_block_is_refused_before_measuring(tmp_path: Path) -> Non
 def test_exported_files_are_compared_with_pytorch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     run = make_run("adding", "srnn", length=4, hidden_size=6, steps=1)
     monkeypatch.setattr(parity, "runs", lambda updates: [("adding, 4 steps", run)])
-    monkeypatch.setattr(parity.onnx, "is_available", lambda: False)  # seconds of torch's exporter
+    monkeypatch.setattr(onnx_file, "is_available", lambda: False)  # seconds of torch's exporter
     page, shown = tmp_path / "page.md", io.StringIO()
     page.write_text("<!-- parity:begin -->\n<!-- parity:end -->\n")
     parity.main(out=tmp_path / "record.json", readme=page, console=Console(file=shown, width=100))
@@ -122,7 +123,7 @@ def test_exported_files_are_compared_with_pytorch(monkeypatch: pytest.MonkeyPatc
     assert 0 <= found["pt2"] < 1e-5
     assert exports.compiler() is None or (0 < found["c"] < 1e-5 and 0 < found["c_int8"] < 1e-5)
     assert found["float32"] != found["int8"]
-    record = {"parity": [{**found, "onnx": [2e-7, 1.4e-7, 3e-6], "c": None, "float32": 0.5, "int8": 0.25}]}
+    record: dict[str, Any] = {"parity": [{**found, "onnx": [2e-7, 1.4e-7, 3e-6], "c": None, "float32": 0.5, "int8": 0.25}]}
     record |= {
         "updates": 1,
         "machine": {"cpu": "Some CPU"},

@@ -83,7 +83,7 @@ def _differences(run: Run, folder: Path) -> dict[str, Any]:
 
 def _tools() -> dict[str, str]:
     """Returns versions of what ran the files."""
-    found = {"torch": torch.__version__}
+    found = {"torch": str(torch.__version__)}
     if onnx.is_available():
         import onnxruntime
 

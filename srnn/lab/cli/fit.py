@@ -59,7 +59,8 @@ def fit(
     about = {name: context.obj.pop(name) for name in rules(Question) if name in context.obj}
     given = settings_given(setting or [], {**rules(Run), **rules(recipes.network_kind(model))}, context.obj)
     table = tables.read(data)
-    asked = Question(**{name: _names(each, table) if isinstance(each, list | tuple) else each for name, each in about.items()})
+    about |= {name: _names(each, table) for name, each in about.items() if isinstance(each, list | tuple)}
+    asked = Question(**about)
     threads = {"threads": distributed.default_threads()}
     found = make_fit(table, asked, model, file=str(data.resolve()), **{**threads, **given})
     console = Console(quiet=quiet or os.environ.get("RANK", "0") != "0")

@@ -178,7 +178,7 @@ def _option(rule: Rule, help: str, panel: str, is_hidden: bool) -> tuple[Any, An
     dashed = _dashed(rule.name)
     is_permission = dashed.startswith("allow-")  # off unless given, and too long a name for a pair on a narrow terminal
     flag = f"--{dashed}/--no-{dashed}" if rule.kind is bool and not is_permission else f"--{dashed}"
-    metavar = "" if rule.kind is bool else {int: "N,N,...", str: "COLUMN,..."}.get(rule.kind) if rule.is_tuple else None
+    metavar = "" if rule.kind is bool else {int: "N,N,...", str: "COLUMN,..."}.get(rule.kind or str) if rule.is_tuple else None
     if rule.is_tuple and rule.kind is str:  # of columns, whose names may have commas, so that the option can be repeated
         kind: Any = list[str]
     else:
