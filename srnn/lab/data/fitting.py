@@ -140,8 +140,8 @@ def _fit(
     sequences: Sequences, draft: Preparation, columns: Sequence[str], training: NDArray[numpy.int64], window: int
 ) -> tuple[Preparation, list[str]]:
     """Return the preparation with all that is learned from the rows of the training part, and lines about omitted columns."""
-    inputs, left_out = _fit_inputs(sequences.table, columns, training, draft.target if draft.kind == FORECAST else "")
     mean, scale = _fit_target(sequences, draft, training)
+    inputs, left_out = _fit_inputs(sequences.table, columns, training)
     steps = usual_length(sequences.lengths)
     if draft.every_step:
         window = window or _window(draft, int(sequences.lengths.max()))
@@ -372,9 +372,7 @@ def fit_numbers(name: str, values: NDArray[numpy.float64]) -> Input:
     return Input(name, mean, scale, marks_missing=len(known) < len(values))
 
 
-def _fit_inputs(
-    table: Table, columns: Sequence[str], training: NDArray[numpy.int64], kept: str
-) -> tuple[list[Input], list[str]]:
+def _fit_inputs(table: Table, columns: Sequence[str], training: NDArray[numpy.int64]) -> tuple[list[Input], list[str]]:
     """Return the inputs with their scales or categories, and lines about columns that are left out."""
     inputs, constant, names = [], [], []
     notes = []
@@ -384,7 +382,7 @@ def _fit_inputs(
             numbers_of(table, name)  # all rows, so that a bad cell in the test part is named now
             known = column.numbers[~numpy.isnan(column.numbers)]
             is_constant = len(known) < 2 or bool((known == known[0]).all())
-            if is_constant and name != kept and not (len(known) and len(known) < len(column.numbers)):
+            if is_constant and not (len(known) and len(known) < len(column.numbers)):
                 constant.append(name)
                 continue
             inputs.append(fit_numbers(name, column.numbers))
@@ -411,12 +409,15 @@ def _fit_inputs(
 
 def _mixed_note(name: str, column: Column, texts: NDArray[Any]) -> list[str]:
     """Return a line about a column of numbers that is read as texts because of a few cells."""
-    if column.is_exact:
+
+    def is_number(text: str) -> bool:
+        return Column(numpy.array([text], dtype=object)).numbers is not None
+
+    some = texts[:: 1 + len(texts) // 1000]
+    if column.is_exact or 2 * sum(map(is_number, some)) <= len(some):
         return []
-    odd = [cell for cell in texts if Column(numpy.array([cell], dtype=object)).numbers is None]
-    if 2 * len(odd) >= len(texts):
-        return []
-    return [f"{name!r} is read as texts, because {str(odd[0])!r} is no number. Correct such cells, or leave them empty"]
+    odd = str(next(text for text in texts if not is_number(text)))
+    return [f"{name!r} is read as texts, because {odd!r} is no number. Correct such cells, or leave them empty"]
 
 
 def _fit_target(sequences: Sequences, draft: Preparation, training: NDArray[numpy.int64]) -> tuple[list[float], list[float]]:
