@@ -36,8 +36,9 @@ slow: setup  ## the slow tests: networks that learn, rehearsals of exhibits
 	@$(BIN)/pytest -q $(PARALLEL) -m slow
 
 # The other tests run the code for this processor. These run what other machines get.
-backends: setup  ## the kernels without AVX2, layer and networks on pure PyTorch
+backends: setup  ## the kernels without AVX2, scans split in time, layer and networks on pure PyTorch
 	@SRNN_ISA=baseline $(BIN)/pytest -q $(PARALLEL) -k native tests/test_kernels.py
+	@SRNN_SPLIT=3,4 $(BIN)/pytest -q $(PARALLEL) --dist load -k 'native and not compile and not trac and not export and not differences' tests/test_kernels.py
 	@SRNN_BACKEND=torch $(BIN)/pytest -q $(PARALLEL) -m 'not slow' tests/test_layer.py tests/test_baselines.py
 
 # FILL=docs/faults.md writes the table of this run to that file.

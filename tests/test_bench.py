@@ -82,7 +82,7 @@ class FixedClock(clocks.Clock):
 # The whole ------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow  # 13 limits, each measured in a process of its own
+@pytest.mark.slow  # 16 limits, each measured in a process of its own
 @pytest.mark.usefixtures("tiny")
 def test_run_shows_and_records_every_setting_and_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     threads, random_state = torch.get_num_threads(), torch.get_rng_state()
@@ -264,6 +264,15 @@ def test_slope_of_quadratic_time_is_two(form: str, axis: int, monkeypatch: pytes
     monkeypatch.setattr(limits, "scan", lambda form, N, T, H: lambda: float((N, T, H)[axis] ** 2))
     monkeypatch.setattr(clocks, "_seconds", lambda call: call())
     assert limits.slope(clocks.Clock(1), form, axis) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("part", ["forward", "backward"])
+def test_two_threads_that_need_a_third_of_the_time_are_three_times_as_fast(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "auto_backend", lambda: "native")
+    monkeypatch.setattr(limits, "FULL", (2, 16, 64))
+    monkeypatch.setattr(limits, "LONG", (1, 16, 8))
+    monkeypatch.setattr(clocks, "_seconds", lambda call: [call(), {1: 3.0, 2: 1.0}[torch.get_num_threads()]][1])
+    assert limits.against_one_thread(clocks.Clock(1), part, -0.1) == 3.0
 
 
 STEPS = [s for s in training.SETTINGS if s.part == "step" and s.backend == "auto"]

@@ -833,6 +833,59 @@ def test_any_number_of_threads_gives_the_same_bits(backend: str, form: str, want
         assert_same_bits(results(backend, b, h0, want, **options), expected)
 
 
+SPLITS = ("1,1", "3,2", "5,1", "90,4")  # pieces of a sequence, and steps of the first segment of each
+
+
+@NATIVE
+@EVERY_FORM
+@pytest.mark.parametrize("activation", ["relu", "clip"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_a_scan_split_in_time_equals_the_whole_to_the_bit(
+    monkeypatch: pytest.MonkeyPatch, backend: str, form: str, want: str, activation: str, order: str, reverse: bool
+) -> None:
+    for drift, borders in product((-0.5, 0.0, 1.0), (False, True)):  # with 1.0, no unit of ReLU forgets
+        b, h0, options = problem(3, 67, 13, form, order, lengths=borders, reset=borders)
+        b = b + drift
+        options |= {"activation": activation, "reverse": reverse, "want": want}
+        found = []
+        for split in SPLITS:
+            monkeypatch.setenv("SRNN_SPLIT", split)
+            found.append(results(backend, b, h0, **options))
+        for other in found[1:]:
+            assert_same_bits(other, found[0])
+    assert_close(found[-1], results("reference", b, h0, **options))
+
+
+@NATIVE
+@pytest.mark.parametrize("want", ["states", "final"])
+def test_a_gated_scan_split_in_time_equals_the_whole_to_the_bit(
+    monkeypatch: pytest.MonkeyPatch, backend: str, want: str
+) -> None:
+    for C, dtype, gate in product((2, 9), (torch.float32, torch.float64), (True, False)):
+        tensors, options = gated_problem(9, 66, 300, gate, lengths=True, dtype=dtype, C=C)  # in two chunks of sequences
+        found = []
+        for split in SPLITS:
+            monkeypatch.setenv("SRNN_SPLIT", split)
+            found.append(gated_results(backend, tensors, want, **options))
+        for other in found[1:]:
+            assert_same_bits(other, found[0])
+
+
+@NATIVE
+@pytest.mark.parametrize("want", ["states", "final"])
+@pytest.mark.parametrize("reverse", [False, True], ids=["forward", "reverse"])
+def test_one_long_sequence_on_several_threads_has_the_same_bits(backend: str, want: str, reverse: bool) -> None:
+    b, h0, options = problem(1, 3 * 2**15 + 5, 9, order="random", dtype=torch.float32)
+    for value, step in ((0.0, 0), (float("nan"), 2**15), (float("inf"), 2**16 + 9)):
+        b[0, step, 3] = value
+        expected = results(backend, b, h0, want, reverse=reverse, **options)
+        for threads in (2, 4):
+            torch.set_num_threads(threads)
+            assert_same_bits(results(backend, b, h0, want, reverse=reverse, **options), expected)
+        torch.set_num_threads(1)
+
+
 @NATIVE
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("want", ["states", "final"])

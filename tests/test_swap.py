@@ -657,7 +657,7 @@ def test_document_shows_table_and_origin(tmp_path: Path, monkeypatch: pytest.Mon
     assert "| classifier: accuracy, %, higher is better | nn.GRU | 50 (48 to 52) | 0.003 |" in text
     assert "- SRNNStack is at least as good as nn.GRU in 5 of 6 programs" in text
     assert "360 runs with Adam, learning rates 0.001, 0.003, 0.01, seeds 1, 2, 3, 4, 5" in text
-    assert "\n- policy: 460 updates or 14 CPU seconds, 64 units, batch 16, up to 25 steps, data: drawn at random\n" in text
+    assert "\n- policy: 460 updates or 5 CPU seconds, 64 units, batch 16, up to 25 steps, data: drawn at random\n" in text
     assert "batch 16, up to 100 steps, data: a generated text, 370532 characters" in text
     (commit,) = {record["commit"]["id"] for record in store.read_all(out)}
     assert f"commit {commit[:10]}" in text

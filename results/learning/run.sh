@@ -44,15 +44,19 @@ confirm() {
   sweep adding --grid gate_init="$WINNER" --grid seed=$SEEDS --set length=5000 --set steps=5000 --set stop_below=0.01
 }
 
-TEXT=(--set hidden_size=256 --set cpu_minutes=2.0 --set steps=1000000 --set eval_every=100)
+TEXT=(--set hidden_size=256 --set cpu_minutes=1.0 --set steps=1000000 --set eval_every=100)
 SPEECH=(--set direction=predict --set hidden_size=256 --set standardise=True --set scale_targets=True --set optimizer=adam --set clip=1.0
-  --set cpu_minutes=8.0 --set steps=1000000 --set eval_every=150)
+  --set cpu_minutes=3.0 --set steps=1000000 --set eval_every=150)
 
 width() { [ "$1" = srnnstack ] && echo "--set width=64" || true; }
 
+# Networks take turns, so that they find the machine in the same state.
+text() { sweep text --model "$1" $(width "$1") "${TEXT[@]}" --set lr="$2" --grid seed="$3"; }
+speech() { sweep speech --model "$1" "${SPEECH[@]}" --set lr="$2" --grid seed="$3"; }
+
 rates() {
-  for network in gru srnnstack srnn; do sweep text --model $network $(width $network) "${TEXT[@]}" --grid lr=0.002,0.004,0.008 --set seed=21; done
-  for network in gru srnnstack; do sweep speech --model $network "${SPEECH[@]}" --grid lr=0.001,0.002,0.004 --set seed=21; done
+  for lr in 0.002 0.004 0.008; do for network in gru srnnstack srnn; do text $network $lr 21; done; done
+  for lr in 0.001 0.002 0.004; do for network in gru srnnstack; do speech $network $lr 21; done; done
 }
 
 best_rate() {  # TASK NETWORK: the learning rate with the best validation score among the runs of `rates`
@@ -65,11 +69,9 @@ PYTHON
 }
 
 compare() {
-  for network in gru srnnstack srnn; do
-    sweep text --model $network $(width $network) "${TEXT[@]}" --set lr="$(best_rate text $network)" --grid seed=22,23,24,25,26
-  done
-  for network in gru srnnstack; do
-    sweep speech --model $network "${SPEECH[@]}" --set lr="$(best_rate speech $network)" --grid seed=22,23,24,25,26
+  for seed in 22 23 24 25 26; do
+    for network in gru srnnstack srnn; do text $network "$(best_rate text $network)" $seed; done
+    for network in gru srnnstack; do speech $network "$(best_rate speech $network)" $seed; done
   done
 }
 

@@ -5,7 +5,7 @@
 // z in the derivative of the last state, which is 0 for most units of early steps and needs no product there. The bits depend
 // on the number of threads only as far as those of torch's matrix products do.
 
-#include "plan.h"
+#include "split.h"
 
 namespace {
 
@@ -65,7 +65,7 @@ void run_gated(const Drive& drive, Forward f, Type type) {
   for (int64_t n0 = 0; n0 < f.sequence.N; n0 += drive.chunk) {
     const int64_t count = std::min(drive.chunk, f.sequence.N - n0);
     f.gate = drive.make(n0, count);
-    parallel(count, [&](int64_t a, int64_t b) { kernels.forward(f, n0 + a, n0 + b); });
+    run_forward(kernels, f, n0, n0 + count, type);
   }
 }
 

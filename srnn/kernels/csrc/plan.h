@@ -128,6 +128,39 @@ struct Plan {
   }
 };
 
+// The cycles of the permutation: a path through time visits the units of one, in turn.
+struct Orbits {
+  std::vector<int32_t> order;               // [H] the units, cycle after cycle, each followed by its predecessor p[i]
+  std::vector<int64_t> length;              // of each cycle
+  std::vector<int32_t> place, first, size;  // [H] of each unit: its place in `order`, and the start and length of its cycle
+
+  explicit Orbits(const Sequence& s) : place(s.H, -1), first(s.H), size(s.H) {
+    for (int64_t i = 0; i < s.H; ++i) {
+      if (place[i] != -1) continue;
+      const int64_t begin = order.size();
+      for (int64_t u = i; place[u] == -1; u = predecessor(s, u)) {
+        place[u] = order.size();
+        order.push_back(u);
+      }
+      length.push_back(order.size() - begin);
+      for (size_t j = begin; j < order.size(); ++j) first[order[j]] = begin, size[order[j]] = length.back();
+    }
+  }
+  // Where the path through unit u was `steps` steps before, or will be if `steps` is negative.
+  int32_t unit(int64_t u, int64_t steps) const {
+    const int64_t j = (place[u] - first[u] + steps) % size[u];
+    return order[first[u] + (j < 0 ? j + size[u] : j)];
+  }
+  static int64_t predecessor(const Sequence& s, int64_t u) {
+    switch (s.link) {
+      case Link::identity: return u;
+      case Link::shift: return (u + 1) % s.H;
+      case Link::gather: return s.source[u];
+    }
+    __builtin_unreachable();
+  }
+};
+
 // Throws unless each last zero [N, H] is a step of its row, or 0 for none, and none is before the last reset: the derivative
 // keeps lists by step, and takes it that nothing passes a reset.
 inline void check_last_zeros(const Sequence& s, const int32_t* last_zero) {

@@ -1,12 +1,14 @@
 // The operators srnn::shuffle_scan* for the CPU, through torch's stable ABI: check the arguments, split the work, call the
 // kernels.
 //
-// Work is split over sequences, or into a number of parts that depends on the shapes alone, so the bits do not depend on the
-// number of threads. ops.py has the schemas, the shapes for tracing and the derivatives.
+// Work is split over sequences, in time without a change of results (split.h), or into a number of parts that depends on the
+// shapes alone, so the bits do not depend on the number of threads. ops.py has the schemas, the shapes for tracing and the
+// derivatives.
 
 #include <memory>
+#include <numeric>
 
-#include "plan.h"
+#include "split.h"
 
 namespace {
 
@@ -20,24 +22,24 @@ struct CyclePlan {
 
   explicit CyclePlan(const Sequence& s) {
     const bool turn = s.link != Link::identity;
-    std::vector<bool> seen(s.H, false);
-    for (int64_t i = 0; i < s.H; ++i) {
-      if (seen[i]) continue;
-      const int64_t begin = order.size();
-      for (int64_t u = i; u < s.H && !seen[u]; u = s.link == Link::gather  ? s.source[u]
-                                                   : s.link == Link::shift ? (u + 1) % s.H
-                                                                           : u + 1) {
-        seen[u] = true;
-        order.push_back(u);
-      }
-      const int64_t L = order.size() - begin, blocks = (L + kLanes - 1) / kLanes;
+    if (turn) {
+      Orbits orbits(s);
+      order = std::move(orbits.order);
+      length = std::move(orbits.length);
+    } else {
+      order.resize(s.H);
+      std::iota(order.begin(), order.end(), 0);
+      length.push_back(s.H);
+    }
+    int64_t begin = 0;
+    for (size_t l = 0; l < length.size(); begin += length[l++]) {
+      const int64_t L = length[l], blocks = (L + kLanes - 1) / kLanes;
       padded.push_back(unit.size());
       for (int64_t j = 0; j < (blocks + 1) * kLanes; ++j) unit.push_back(order[begin + j % L]);
       for (int64_t j = 0; j < blocks; ++j) {
-        cycle.push_back(length.size());
+        cycle.push_back(l);
         first.push_back(j * kLanes);
       }
-      length.push_back(L);
     }
     cycles = {turn,          static_cast<int64_t>(length.size()),
               length.data(), padded.data(),
@@ -126,8 +128,7 @@ std::tuple<Tensor, Tensor, Tensor> shuffle_scan(const Tensor& b_, const Tensor& 
   const Tensor b = unit_stride(b_), h0 = dense(h0_);
   StatesOut out(s, h0, activation);
   out.forward.input = input_of(b, plan, ids.has_value());
-  const Kernels kernels = kernels_for(type_of(b));
-  if (s.N && s.T) parallel(s.N, [&](int64_t n0, int64_t n1) { kernels.forward(out.forward, n0, n1); });
+  if (s.N && s.T) run_forward(kernels_for(type_of(b)), out.forward, 0, s.N, type_of(b));
   else if (s.N) out.copy_state(h0);
   return out.results();
 }
@@ -164,8 +165,7 @@ std::tuple<Tensor, Tensor> shuffle_scan_final(const Tensor& b_, const Tensor& h0
     run_lanes(b, plan, blocks->cycles, out.forward, type_of(b));
   } else if (s.N) {
     out.forward.input = input_of(b, plan, ids.has_value());
-    const Kernels kernels = kernels_for(type_of(b));
-    parallel(s.N, [&](int64_t n0, int64_t n1) { kernels.forward(out.forward, n0, n1); });
+    run_forward(kernels_for(type_of(b)), out.forward, 0, s.N, type_of(b));
   }
   return out.results();
 }
@@ -187,7 +187,7 @@ std::tuple<Tensor, Tensor> shuffle_scan_backward(const Optional& grad_, const Te
   if (!ids) {
     const Tensor db = empty({s.N, s.T, s.H}, grad_n.scalar_type());
     f.db = data(db);
-    if (s.N && s.T) parallel(s.N, [&](int64_t n0, int64_t n1) { kernels.backward(f, n0, n1); });
+    if (s.N && s.T) run_backward(kernels, f, type);
     else if (s.N) std::memcpy(data(dh0), read(grad_n), grad_n.numel() * bytes_of(type));
     return {db, dh0};
   }

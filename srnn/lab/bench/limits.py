@@ -24,6 +24,7 @@ from srnn.lab.bench.clock import Call, Clock
 from srnn.lab.bench.training import PMNIST, Setting, grey_levels, training_step
 
 FULL = (100, 784, 1024)  # N, T, H of the limits: the paper's permuted MNIST
+LONG = (1, 1_000_000, 64)  # and of the limits of one long sequence
 MEMORY: dict[str, Setting] = {
     "alphabet": replace(PMNIST, key="memory-alphabet", mlp=(32, 32, 32)),
     "real": replace(PMNIST.with_real_inputs(), key="memory-real", mlp=(32, 32, 32)),
@@ -117,6 +118,32 @@ def slope(clock: Clock, form: str, axis: int) -> float | None:
     return linear_regression(list(best), [math.log(seconds) for seconds in best.values()]).slope
 
 
+def against_one_thread(clock: Clock, part: str, mean: float) -> float | None:
+    """Returns the time of one long sequence on one thread over that on two. Native only: plain code is not split in time.
+
+    Args:
+        clock: Measures.
+        part: "forward" for all states, "backward" for the derivative of all states.
+        mean: Of b, which is normal. A negative one brings the states of ReLU to 0 again and again, a large one never does.
+    """
+    if kernels.auto_backend() != "native":
+        return None
+    b, grad = (torch.randn(LONG) + mean).requires_grad_(), torch.randn(LONG)
+    states = kernels.shuffle_scan(b) if part == "backward" else b
+
+    def on(threads: int) -> Call:
+        def call() -> Any:
+            torch.set_num_threads(threads)
+            if part == "forward":
+                return kernels.shuffle_scan(b.detach())
+            return torch.autograd.grad(states, b, grad, retain_graph=True)
+
+        return call
+
+    best = best_times(clock, {threads: on(threads) for threads in (1, 2)})
+    return best[1] / best[2]
+
+
 def peak_memory(clock: Clock, kind: str) -> float | None:
     """Returns the megabytes that a training step adds to the peak memory of this process, or None without /proc."""
     if not Path("/proc/self/status").exists():
@@ -148,6 +175,9 @@ LIMITS: tuple[Limit, ...] = (
     Limit("dense-H", "dense scan, log-log slope in H", partial(slope, form="dense", axis=2), 0.9, 1.1),
     Limit("table-T", "table scan, log-log slope in T", partial(slope, form="table", axis=1), 0.9, 1.1),
     Limit("table-H", "table scan, log-log slope in H", partial(slope, form="table", axis=2), 0.9, 1.1),
+    Limit("split", "one sequence, two threads over one", partial(against_one_thread, part="forward", mean=-0.1), low=1.5),
+    Limit("split-backward", "- its derivative", partial(against_one_thread, part="backward", mean=-0.1), low=1.5),
+    Limit("split-never", "- no state ever 0", partial(against_one_thread, part="forward", mean=10.0), low=0.91),
     Limit("memory-real", "extra peak memory, real inputs (MB)", partial(peak_memory, kind="real"), high=150),
     Limit("memory-alphabet", "extra peak memory, alphabet (MB)", partial(peak_memory, kind="alphabet"), high=50),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from srnn.lab.bench.limits import FULL, LIMITS
+from srnn.lab.bench.limits import FULL, LIMITS, LONG
 from srnn.lab.bench.result import Table, origin
 from srnn.lab.bench.training import BASELINES, SETTINGS
 
@@ -25,6 +25,10 @@ MEANING_OF_LIMITS = (
     "unless the row says otherwise, forward and backward, last state only. copy_: between two tensors [N, T, H]. Memory: rise "
     "of VmHWM in a fresh process during one training step with f_r (32, 32, 32), last state only."
 )
+MEANING_OF_SPLIT = (
+    f" One sequence: T {LONG[1]:,}, H {LONG[2]}, forward, all states, b normal around -0.1 or, for no state ever 0, around 10. "
+    "The value is how many times as fast two threads are as one."
+)
 MEANING_OF_NETWORKS = (
     "One training step (forward, loss, backward, optimizer) over that of nn.GRU: batch 100, H 128, f_r (32), other settings of "
     "each network at their defaults (mingru 3 blocks, lru 4, indrnn 2 layers). Below 1 is faster than nn.GRU. On "
@@ -44,7 +48,7 @@ def parts(record: Mapping[str, Any]) -> Iterator[Table | str]:
         yield Table(["times faster than", "nn.RNN", "nn.LSTM", "nn.GRU", "target", "reached", "bound"], training)
         yield " ".join([MEANING, *(text for key, text in MEANING_OF_ROWS.items() if any(key in name for name in rows))])
         yield Table(["measurement", "value", "target", "reached"], limits)
-        yield MEANING_OF_LIMITS
+        yield MEANING_OF_LIMITS + (MEANING_OF_SPLIT if "split" in rows else "")
     machine, versions = record["machine"], f"torch {record['versions']['torch']}, backend {record['backend']['name']}"
     how = f"{machine['cores']} cores, {machine['threads']} threads, float32; {versions}"
     yield origin(record, how, "quick run" if record["settings"]["quick"] else "run")

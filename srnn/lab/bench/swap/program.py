@@ -43,7 +43,7 @@ class Program:
     """
 
     updates: int
-    seconds: float = 14.0
+    seconds: float = 5.0
     hidden_size: int = 64
     batch_size: int = 32
     length: int = 100
