@@ -316,11 +316,12 @@ def test_groups_and_sequences_are_in_one_part_only() -> None:
     groups = [{sequences.groups[number] for number in numbers} for numbers in parts.values()]
     assert all(groups)
     assert sum(map(len, groups)) == len(set.union(*groups)) == 9
-    columns["label"] = [f"l{int(name[1:]) % 9 % 2}" if name != "s8" else "rare" for name in columns["speaker"]]
+    columns["label"] = ["rare" if name == "s8" else f"l{int(name[1:]) % 9 % 2}" for name in columns["id"]]
     _, notes = ask(columns, target="label", id="id", group="speaker")
     assert "split by group 'speaker': " in notes
     assert "the val part has no example of l" in notes
     assert "the train part" not in notes
+    assert notes.count("rare") == 2  # it has no second example that another part could have
 
 
 def test_every_part_has_about_the_same_share_of_each_class() -> None:
@@ -834,6 +835,7 @@ def test_predict_refuses_other_models(elsewhere: Path) -> None:
         2,
         "srnn: run is of the task copy. srnn predict takes the models of srnn fit\n",
     )
+    assert call("predict", "m.onnx", "absent.csv")[2].endswith("or a file of srnn export --format safetensors, got m.onnx\n")
 
 
 def test_stream_takes_csv_and_json_lines(trained: dict[str, Path]) -> None:

@@ -67,6 +67,8 @@ def _load(path: Path) -> "Model":
     from srnn.lab.tasks.fitted import Fitted
     from srnn.lab.training.weights import load, weights_file
 
+    if path.suffix in (".onnx", ".pt2", ".h", ".csv"):
+        raise SettingError(f"srnn predict takes a run folder or a file of srnn export --format safetensors, got {path}")
     model = load(path) if path.is_dir() else tensors.load(path)[1].eval()
     if not isinstance(model.task, Fitted):
         raise SettingError(f"{path} is of the task {model.task.name}. srnn predict takes the models of srnn fit")
