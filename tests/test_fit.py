@@ -705,6 +705,28 @@ def test_functions_of_the_c_header_prepare_inputs_and_read_outputs(trained: dict
 
 
 @pytest.mark.skipif(c.compiler() is None, reason="there is no C compiler")
+def test_functions_in_c_know_symbols_and_forecasts(trained: dict[str, Path], tmp_path: Path) -> None:
+    tag, forecast = read_run(trained["tag"]), read_run(trained["forecast"])
+    assert json.loads(preparation.about(tag)["preparation"])["symbols"] == ["", "(", ")", "."]
+    assert "symbols" not in json.loads(preparation.about(forecast)["preparation"])
+    main = (
+        '#include <stdio.h>\n#define T_OUTPUTS 3\n#define F_INPUTS 3\n#include "m.h"\nint main(void) {\n'
+        "float y[3] = {0, 2, 1};\n"
+        'printf("%d %d %s %.6f", t_symbol(")"), t_symbol("?"), t_class(y), f_value(y, 1, 50.0)); return 0; }\n'
+    )
+    code = preparation.in_c(tag, "t") + preparation.in_c(forecast, "f")
+    for line in ("t_symbol(text) is the symbol of a text of the column token", "t_class(y) is the name of the class",
+                 "f_prepare(raw, x) scales them", "f_value(y, k, last) is v in k + 1 steps"):  # fmt: skip
+        assert line in code
+    done = subprocess.run(
+        [str(c.compiled(tmp_path, {"m.h": code, "main.c": main}, "-Wno-unused-function"))], capture_output=True, check=True
+    )
+    assert isinstance(forecast.task, Fitted)
+    value = 50 + 2 * forecast.task.prepared.scale[1]
+    assert done.stdout.decode() == f"2 0 d1 {value:.6f}"
+
+
+@pytest.mark.skipif(c.compiler() is None, reason="there is no C compiler")
 def test_names_of_columns_and_classes_cannot_leave_a_comment_or_a_text_in_c(tmp_path: Path) -> None:
     columns = waves(labels=["*/ int x;", '"é\\?'])  # type: ignore[arg-type]
     columns["*/ #error"] = columns.pop("x")
@@ -825,6 +847,11 @@ def test_predict_says_which_columns_are_missing_and_overwrites_nothing(trained: 
     assert call("predict", str(trained["classify"]), "whole.csv", "--out", "out.csv", "--overwrite")[0] == 0
     with (elsewhere / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
+    write(elsewhere / "new.csv", waves() | {"colour": ["green"] * len(waves()["t"])})
+    assert (
+        "note: 'colour' has 1 values here that are not in the training"
+        in call("predict", str(trained["classify"]), "new.csv")[2]
+    )
     assert rows[0].keys() == {"id", "prediction", "p(a)", "p(b)"}
     assert len(rows) == 24
 
@@ -846,7 +873,10 @@ def test_stream_takes_csv_and_json_lines(trained: dict[str, Path]) -> None:
     _, lines, _ = call("predict", run, "-", "--json", given='{"id": "a", "token": "("}\n{"id": "a", "token": ")"}\n')
     assert [json.loads(line)["step"] for line in lines.splitlines()] == [1, 2]
     assert call("predict", run, "-", given="id,token\na,(\n,)\n")[2].startswith("srnn: line 3 of the stream: the column 'id'")
-    for bad in ('{"id": "a", "token": ["("]}\n', "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
+    assert call("predict", run, "-", "--out", "a.csv")[2] == (
+        "srnn: --out cannot be combined with a stream. Redirect the output instead: > FILE\n"
+    )
+    for bad in ('id,token\n"a,(\n', '{"id": "a", "token": ["("]}\n', "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
         code, _, err = call("predict", run, "-", given=bad)
         assert (code, err.count("\n")) == (1, 1)
 
