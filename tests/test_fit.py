@@ -901,6 +901,7 @@ def test_columns_are_named_with_commas_or_by_repeating_the_option(elsewhere: Pat
     words = ("fit", "a.csv", "--target", "label", "--id", "id", "--dry-run")
     assert "\ninputs: x\n" in call(*words, "--drop", "t,colour", "--drop", "a, b", "--drop", "y")[1]
     assert "\ninputs: a, b, t (" in call(*words, "--inputs", "a, b", "--inputs", "t", "--text", "t")[1]
+    assert call(*words, "--quiet") == (0, "", "")
 
 
 def test_moved_file_is_found_in_the_folder_of_data(elsewhere: Path) -> None:
