@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile  # one process per core; tests of a file share what they make
 QUICK := not compile and not trac and not export and not ten_thousand
 
-.PHONY: demo quick test slow backends triton triton-full gpu-compile faults crashes fuzz bench lint asan setup clean help
+.PHONY: demo quick test slow backends triton triton-full gpu-compile faults crashes fuzz bench docs lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## a short benchmark, and training on three tasks of the paper
@@ -67,6 +67,12 @@ crashes: setup  ## crash every command at every file-system operation (slow)
 SECONDS ?= 60
 fuzz: setup  ## random cases for scans, layers and file readers, against plain loops, for SECONDS=60
 	@$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(SEED:%=--seed %) $(CASE:%=--case %) $(ONLY:%=--only %)
+
+# Public modules: what users import. pdoc reads the docstrings.
+API := srnn srnn.onnx srnn.c srnn.decompositions srnn.errors srnn.lab srnn.lab.export srnn.lab.hub srnn.lab.sklearn srnn.lab.training.fit
+docs: setup  ## API pages in build/docs
+	@$(BIN)/pdoc --docformat google --no-show-source -o build/docs $(API)
+	@echo "docs: build/docs/srnn.html"
 
 bench: setup  ## measure speed and memory next to nn.RNN, nn.LSTM and nn.GRU
 	@$(BIN)/srnn bench

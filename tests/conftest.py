@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,7 @@ if triton.INTERPRETED:
 
     interpreter.keep_patches()
     interpreter.round_bfloat16()
+COMPILERS = ("gcc", "clang", "arm-linux-gnueabihf-gcc", "qemu-arm")  # of the headers in C
 
 
 def pytest_sessionstart() -> None:
@@ -35,6 +37,9 @@ def pytest_sessionstart() -> None:
         "triton": triton.install_error(),
         "ray": None if importlib.util.find_spec("ray") else "it is not installed",
         "mnist": None if data.is_here("mnist") else "`srnn data` says how to get it",
+        "compilers": f"{', '.join(absent)} not found"
+        if (absent := [each for each in COMPILERS if not shutil.which(each)])
+        else None,
         "browser": None,  # test_page.py looks for it
     }
     wanted = list(filter(None, os.environ.get("SRNN_REQUIRE", "").split(",")))
