@@ -65,7 +65,7 @@ def bench(
         raise SettingError(f"--jobs is an option of --swap, got {jobs} without it")
     if device is not None:
         if networks or scale or step or parity or swap or only or readme:
-            raise SettingError("--device is a benchmark of its own: leave out --only, --readme and the other kinds of benchmark")
+            raise SettingError("--device is a benchmark of its own: leave out --only, --readme and the other benchmarks")
         on_device.main(device, repeats or (3 if quick else 7), quick, threads, out)
     elif parity:
         if networks or scale or step or swap or only or repeats or threads != 2:
