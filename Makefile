@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PARALLEL := --numprocesses auto --maxprocesses 8 --dist loadfile  # one process per core; tests of a file share what they make
 QUICK := not compile and not trac and not export and not ten_thousand
 
-.PHONY: demo quick test slow backends faults crashes fuzz bench lint asan setup clean help
+.PHONY: demo quick test slow backends triton triton-full gpu-compile faults crashes fuzz bench docs lint asan setup clean help
 .DELETE_ON_ERROR:
 
 demo: setup  ## a short benchmark, and training on three tasks of the paper
@@ -25,12 +25,12 @@ demo: setup  ## a short benchmark, and training on three tasks of the paper
 quick: setup  ## tests of layer, kernels and checks, in under a minute
 	@$(BIN)/pytest -q $(PARALLEL) --dist load -m 'not slow' -k '$(QUICK)' tests/test_layer.py tests/test_kernels.py tests/test_checks.py
 
-test: lint  ## lint, the ABI check, and all tests except slow and faults
+test: lint  ## lint, the ABI check, and all tests except slow, faults and those of a GPU
 	@for library in $(LIBRARIES); do \
 		if [ -e $$library ]; then echo "abi: $$library may use only torch's stable ABI" && $(BIN)/torch-abi-audit --check torch $$library || exit 1; \
 		else echo "abi: $$library is not built"; fi; done
 	@echo "test: pytest"
-	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow and not faults'
+	@$(BIN)/pytest -q $(PARALLEL) -m 'not slow and not faults and not interpreter and not gpu'
 
 slow: setup  ## the slow tests: networks that learn, rehearsals of exhibits
 	@$(BIN)/pytest -q $(PARALLEL) -m slow
@@ -40,6 +40,21 @@ backends: setup  ## the kernels without AVX2, scans split in time, layer and net
 	@SRNN_ISA=baseline $(BIN)/pytest -q $(PARALLEL) -k native tests/test_kernels.py
 	@SRNN_SPLIT=3,4 $(BIN)/pytest -q $(PARALLEL) --dist load -k 'native and not compile and not trac and not export and not differences' tests/test_kernels.py
 	@SRNN_BACKEND=torch $(BIN)/pytest -q $(PARALLEL) -m 'not slow' tests/test_layer.py tests/test_baselines.py
+
+# Triton's kernels in its interpreter, which must be chosen before Python starts. The products of all shapes and options take long.
+INTERPRETED := tests/test_interpreter.py tests/test_operators.py tests/test_kernels.py
+PRODUCTS := states_and_gradients_equal or dtypes_equal_the_reference or awkward or short_cycles or finite_differences or ten_thousand \
+	or gated_scan_equals or unwritten or split or every_integer or any_memory or initial_state
+triton: setup  ## the Triton kernels in Triton's interpreter, in under five minutes on one core
+	@TRITON_INTERPRET=1 $(BIN)/pytest -q -m 'interpreter and not slow' -k 'not ($(PRODUCTS))' $(INTERPRETED)
+	@TRITON_INTERPRET=1 $(BIN)/pytest -q -m gpu tests/test_gpu.py  # what a GPU runs, at smaller sizes
+
+triton-full: setup  ## the same with all shapes and options
+	@TRITON_INTERPRET=1 $(BIN)/pytest -q $(PARALLEL) --dist load -m interpreter $(INTERPRETED)
+
+# SAMPLE=1 takes a few kernels, less than a minute; REWRITE=1 writes tests/gpu/compiled.json and the table of docs/gpu.md.
+gpu-compile: setup  ## compile the Triton kernels for six GPUs that need not be here (slow)
+	@$(BIN)/python tests/gpu/compile.py $(SAMPLE:%=--sample) $(REWRITE:%=--rewrite)
 
 # FILL=docs/faults.md writes the table of this run to that file.
 faults: setup  ## thousands of killed processes, full disks and damaged files
@@ -52,6 +67,12 @@ crashes: setup  ## crash every command at every file-system operation (slow)
 SECONDS ?= 60
 fuzz: setup  ## random cases for scans, layers and file readers, against plain loops, for SECONDS=60
 	@$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(SEED:%=--seed %) $(CASE:%=--case %) $(ONLY:%=--only %)
+
+# Public modules: what users import. pdoc reads the docstrings.
+API := srnn srnn.onnx srnn.c srnn.decompositions srnn.errors srnn.lab srnn.lab.export srnn.lab.hub srnn.lab.sklearn srnn.lab.training.fit
+docs: setup  ## API pages in build/docs
+	@$(BIN)/pdoc --docformat google --no-show-source -o build/docs $(API)
+	@echo "docs: build/docs/srnn.html"
 
 bench: setup  ## measure speed and memory next to nn.RNN, nn.LSTM and nn.GRU
 	@$(BIN)/srnn bench
@@ -100,4 +121,4 @@ clean:  ## remove the files of the build and the tools, except .venv
 	find srnn tests -name __pycache__ -prune -exec rm -rf {} +
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18

@@ -2,14 +2,16 @@
 
 import importlib.util
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
+import torch.utils.flop_counter  # where Triton is installed, srnn adds its formulas only if this comes first: see flops.py
 
-from srnn.kernels import native
+from srnn.kernels import native, triton
 from srnn.lab import data
 from srnn.lab.data import mnist, speech
 from srnn.lab.networks import scans
@@ -19,12 +21,25 @@ from srnn.lab.tasks import pmnist
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 
+collect_ignore = [] if triton.INTERPRETED else ["test_interpreter.py"]  # `make triton` runs it in a process of its own
+if triton.INTERPRETED:
+    import interpreter
+
+    interpreter.keep_patches()
+    interpreter.round_bfloat16()
+COMPILERS = ("gcc", "clang", "arm-linux-gnueabihf-gcc", "qemu-arm")  # of the headers in C
+
+
 def pytest_sessionstart() -> None:
     """SRNN_REQUIRE=native,ray,mnist makes an error of what is missing, where tests would otherwise be left out."""
     missing = {
         "native": native.load_error() or scans.load_error(),
+        "triton": triton.install_error(),
         "ray": None if importlib.util.find_spec("ray") else "it is not installed",
         "mnist": None if data.is_here("mnist") else "`srnn data` says how to get it",
+        "compilers": f"{', '.join(absent)} not found"
+        if (absent := [each for each in COMPILERS if not shutil.which(each)])
+        else None,
         "browser": None,  # test_page.py looks for it
     }
     wanted = list(filter(None, os.environ.get("SRNN_REQUIRE", "").split(",")))

@@ -154,6 +154,8 @@ def test_unknown_name_is_one_line_and_ends_with_2(run: Run) -> None:
     [
         ("bench --swap --threads 1", "leave out --networks, --scale, --step, --repeats and --threads"),
         ("bench --jobs 2", "--jobs is an option of --swap, got 2 without it"),
+        ("bench --device cpu --scale", "--device is a benchmark of its own"),
+        ("bench --device nowhere", "device 'nowhere' is not available here"),
         ("bench --scale --networks", "leave out --networks, --only and --threads"),
         ("report --quick --readme README.md", "a rehearsal says nothing about the paper"),
         ("report --profile quick --readme README.md", "a rehearsal says nothing about the paper"),
@@ -208,7 +210,7 @@ def test_doctor_prints_json(run: Run) -> None:
     assert found["healthy"] is True
     assert found["threads"] == torch.get_num_threads()
     assert found["auto"] == ("torch" if native.load_error() else "native")
-    assert found["backends"]["torch"]["difference"] < backends.TOLERANCE
+    assert found["backends"]["torch"]["difference"] < backends.TOLERANCE[torch.float64]
 
 
 def test_doctor_says_why_native_is_missing_and_what_runs_instead(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,6 +239,43 @@ def test_doctor_fails_if_the_requested_backend_cannot_run(
     assert answer in out
 
 
+FINE = {"available": True, "reason": None, "equals_reference": True, "difference": 0.0, "error": None}
+
+
+def test_doctor_says_which_backend_every_device_gets_and_why(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [torch.device("cpu"), torch.device("mps", 0), torch.device("cuda", 0)]
+    monkeypatch.setattr(backends, "devices", lambda: places)
+    monkeypatch.setattr(store, "device", lambda on: {"name": f"Some {on.type}"})  # torch would look for a GPU
+    monkeypatch.setattr(kernels.triton, "error", lambda on: "Triton is not installed. Run pip install it")
+    out = run("doctor")[1]
+    assert "The backend on mps:0 (Some mps) is torch: compiled kernels are for the CPU and for CUDA." in out
+    assert "The backend on cuda:0 (Some cuda) is torch: Triton is not installed. Run pip install it." in out
+    monkeypatch.setattr(kernels.triton, "error", lambda on: None if on.type == "cuda" else "not here")
+    monkeypatch.setattr(backends, "examine_backend", lambda *given: FINE)
+    assert "The backend on cuda:0 (Some cuda) is triton." in run("doctor")[1]
+    monkeypatch.setattr(kernels, "_default", "torch")
+    assert "The backend on cuda:0 (Some cuda) is torch (SRNN_BACKEND=torch)." in run("doctor")[1]
+
+
+def test_doctor_prints_a_line_of_the_self_test_for_each_backend(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run("doctor", "--selftest")
+    assert code == 0
+    assert "torch on cpu: equals the reference up to float64 " in out
+    found = json.loads(run("doctor", "--selftest", "--json")[1])["selftest"]
+    assert [each["backend"] for each in found[:2]] == ["torch", "native"]
+    tests = [
+        {**FINE, "backend": "triton", "device": "cuda:0", "equals_reference": False, "differences": {"float16": 0.5}},
+        {**FINE, "backend": "torch", "device": "mps:0", "error": "out of order", "equals_reference": False},
+        {**FINE, "backend": "native", "device": "cpu", "reason": "no compiler", "equals_reference": None},
+    ]
+    monkeypatch.setattr(backends, "selftest", lambda: tests)
+    code, out, _ = run("doctor", "--selftest")
+    assert code == 1
+    assert "triton on cuda:0: DIFFERS FROM the reference up to float16 5e-01" in out
+    assert "torch on mps:0: fails: out of order" in out
+    assert "native on cpu: not available. no compiler" in out
+
+
 def lie(kind: str, truth: Any) -> Any:
     """A scan whose backend `torch` has a wrong value, a NaN, or right values with a wrong gradient."""
     wrong = {"value": lambda h: h + 1e-6, "nan": lambda h: h * torch.nan, "gradient": lambda h: h + (h - h.detach()) * 1e-6}
@@ -259,9 +298,10 @@ def test_doctor_notices_a_backend_that_differs(run: Run, monkeypatch: pytest.Mon
     assert out.count("NOT EQUAL") == 1
 
 
-def test_doctor_reports_a_backend_that_cannot_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, Exception])  # of torch, and of Triton's compiler
+def test_doctor_reports_a_backend_that_cannot_run(run: Run, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]) -> None:
     def broken(*args: Any, **options: Any) -> Any:
-        raise RuntimeError("out of\norder")
+        raise kind("out of\norder")
 
     monkeypatch.setattr(backends, "gated_scan", broken)
     code, out, _ = run("doctor")
@@ -980,7 +1020,8 @@ def test_tables_fit_the_terminal_and_cut_no_word(
     code, out, _ = run(*command.split())
     assert code == 0
     heading, word = TABLES[command]
-    lines = [line.rstrip() for line in out.splitlines() if " is missing: " not in line and not line.startswith("Looked in")]
+    never_wrapped = (" is missing: ", " is not available: ", "Looked in")
+    lines = [line.rstrip() for line in out.splitlines() if not any(part in line for part in never_wrapped)]
     assert any(" ".join(line.split()).startswith(heading) for line in lines) is (columns == 80)
     assert all(len(line) <= columns for line in lines)
     assert word in out

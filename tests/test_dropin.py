@@ -496,13 +496,13 @@ def test_all_weights_are_the_parameters_of_each_layer_and_direction() -> None:
     assert sum(len(weights) for weights in rnn.all_weights) == len(list(rnn.parameters()))
 
 
-def test_importing_does_not_load_triton(tmp_path: Path) -> None:
+def test_importing_and_running_on_a_cpu_does_not_load_triton(tmp_path: Path) -> None:
     """As torch.utils.flop_counter does where there is one; the real package takes half a second."""
     package = tmp_path / "triton"
     (package / "runtime").mkdir(parents=True)
     for name, text in (("__init__.py", ""), ("runtime/__init__.py", ""), ("runtime/jit.py", "class JITFunction: pass")):
         (package / name).write_text(text)
-    found = "import sys; from srnn import *; print('triton' in sys.modules)"
+    found = "import sys, torch; from srnn import *; shuffle_scan(torch.ones(1, 1, 1)); print('triton' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     for first, expected in (("", "False"), ("import torch.utils.flop_counter; ", "True")):
         command = [sys.executable, "-c", first + found]

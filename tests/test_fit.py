@@ -31,7 +31,7 @@ from srnn.lab.tasks.prediction import Stream
 from srnn.lab.training import start
 from srnn.lab.training.fit import make_fit
 from srnn.lab.training.loop import read_run, train
-from srnn.lab.training.recipes import make_run
+from srnn.lab.training.recipes import from_dict, make_run
 
 ROOT = Path(__file__).parents[1]
 SMALL: dict[str, Any] = {"hidden_size": 16, "mlp": (8,), "steps": 6, "eval_every": 3}
@@ -165,6 +165,11 @@ def test_folder_of_text_files_per_class(tmp_path: Path) -> None:
     )
     assert prepared.inputs[0].categories == [" ", "?", "a", "e", "i", "j", "n"]  # no character is a missing value
     assert "8 sequences of 4 steps" in notes[0]
+    alone = prepared.sequences(tables.read(tmp_path / "yes" / "1.txt"))  # a file of those is predicted without its folder
+    assert (alone.names, alone.lengths.tolist()) == (["1.txt"], [4])
+    (tmp_path / "yes" / "0.txt").write_text("")
+    with pytest.raises(DataError, match=r"0\.txt is empty$"):
+        tables.read(tmp_path)
 
 
 def test_digest_of_a_folder_depends_on_names_and_contents(tmp_path: Path) -> None:
@@ -183,6 +188,10 @@ def test_digest_of_a_folder_depends_on_names_and_contents(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("columns", "asked", "format", "kind", "outputs"),
     [
+        (waves(4), {"target": "label", "id": "id"}, "long", "classify", 2),  # the fewest that can be split
+        (waves() | {f"s{k}": waves()["x"] for k in range(9)}, {"target": "label", "id": "id"}, "long", "classify", 2),
+        ({"v": [0, 1] * 10, "w": series(20)["w"]}, {"target": "v"}, "long", "tag", 2),
+        ({"v": ([0, 1] * 10)[1:], "w": series(19)["w"]}, {"target": "v"}, "long", "forecast", 1),
         (waves(), {"target": "label", "id": "id"}, "long", "classify", 2),
         (waves(), {"target": "x", "id": "id", "val": 0.25, "test": 0.25}, "long", "forecast", 1),
         (brackets(), {"target": "depth", "id": "id"}, "long", "tag", 3),
@@ -192,6 +201,8 @@ def test_digest_of_a_folder_depends_on_names_and_contents(tmp_path: Path) -> Non
         (wide(), {"target": "y"}, "wide", "regress", 1),
         (wide() | {"y": [0, 1] * 15}, {"target": "y"}, "wide", "classify", 2),
         (wide() | {"y": [0, 1] * 15}, {"target": "y", "task": "regress"}, "wide", "regress", 1),
+        (wide() | {"y": [0, 1] * 15}, {"target": "x"}, "wide", "forecast", 1),
+        (wide(), {"target": "x", "horizon": 3, "drop": ("y",)}, "wide", "forecast", 3),
         ({"name": [f"n{k}ame{k * 7}" for k in range(30)], "y": list("abc") * 10}, {"target": "y"}, "text", "classify", 3),
         (
             {"p": [1.0, 2, 3] * 6, "q": [2.0, 5, 4, 3, 2, 1] * 3, "y": list("ab") * 9},
@@ -215,13 +226,29 @@ def test_wide_rows_with_missing_ends_are_shorter_sequences() -> None:
     assert "30 sequences of 7 to 8 steps" in notes
     sequences = prepared.sequences(Table.of(columns))
     assert sequences.lengths.tolist() == [8, 8, 8, 7] + [8] * 26
+    values = sequences.table["x"].numbers
+    assert values is not None
+    assert values[sequences.rows[4]].tolist() == [columns[f"x{k}"][4] for k in range(8)]
 
 
 def test_two_inputs_of_a_wide_table_are_told_apart_by_their_names() -> None:
-    columns = {f"{name}_{k}": [float(k * 10 + r) for r in range(12)] for k in range(5) for name in "ab"}
+    columns = {f"{name}_{k}": [float(k * 10 + r) for r in range(12)] for k in range(3) for name in "abc"}
     prepared, _ = ask(columns | {"y": list("uv") * 6}, target="y")
-    assert prepared.layout.steps == {name: [f"{name}_{k}" for k in range(5)] for name in "ab"}
-    assert [each.column for each in prepared.inputs] == ["a", "b"]
+    assert prepared.layout.steps == {name: [f"{name}_{k}" for k in range(3)] for name in "abc"}
+    assert [each.column for each in prepared.inputs] == ["a", "b", "c"]
+
+
+def test_steps_keep_their_values_if_another_column_has_their_name() -> None:
+    columns = {name.replace("x", "y"): values for name, values in wide().items()}
+    prepared, _ = ask(columns, target="y")
+    found = prepared.sequences(Table.of(columns), with_target=True)
+    (values,) = (found.table[each.column].numbers for each in prepared.inputs)
+    assert values is not None
+    assert values[found.rows[2]].tolist() == [columns[f"y{k}"][2] for k in range(9)]
+    texts = {"sequence": [f"AC{'GT'[k % 2]}{k}" for k in range(30)], "y": list("ab") * 15}
+    prepared, _ = ask(texts, target="y")
+    assert prepared.inputs[0].categories == [*"0123456789ACGT"]
+    assert len(prepared.sequences(Table.of(texts)).names) == 30
 
 
 def test_rows_out_of_order_are_collected_and_sorted() -> None:
@@ -246,6 +273,27 @@ def test_columns_are_left_out_with_a_reason() -> None:
     assert "left out: note, because nearly every row has another text" in notes
 
 
+def test_sequences_without_an_answer_are_left_out_and_steps_without_one_are_not() -> None:
+    columns, tags = waves(), brackets()
+    columns["label"][-1] = tags["depth"][-1] = ""
+    assert "left out: 1 of 24 sequences, because 'label' is missing" in ask(columns, target="label", id="id")[1]
+    assert "'depth' is missing in 1 of 150 rows" in ask(tags, target="depth", id="id")[1]
+
+
+def test_a_number_that_cannot_be_read_is_named() -> None:
+    columns = waves()
+    columns["x"] = ["oops" if t == 0 else x for t, x in zip(columns["t"], map(str, columns["x"]), strict=True)]
+    assert "'x' is read as texts, because 'oops' is no number" in ask(columns, target="label", id="id")[1]
+
+
+def test_notes_describe_task_and_split() -> None:
+    notes = ask(series(), target="v", horizon=3)[1]
+    assert "forecast 'v', 3 steps ahead" in notes
+    assert "split in time: 70% train, 15% val, 15% test, the last part of the sequence is the test" in notes
+    assert "tag 'v', a number at every step" in ask(series(), target="v", task="tag")[1]
+    assert "the last part of each sequence" in ask(wide(), target="x")[1]
+
+
 def test_class_with_one_example_is_trained_on_and_reported() -> None:
     columns = waves()
     columns["label"] = ["rare" if name == "s5" else label for name, label in zip(columns["id"], columns["label"], strict=True)]
@@ -268,6 +316,12 @@ def test_groups_and_sequences_are_in_one_part_only() -> None:
     groups = [{sequences.groups[number] for number in numbers} for numbers in parts.values()]
     assert all(groups)
     assert sum(map(len, groups)) == len(set.union(*groups)) == 9
+    columns["label"] = ["rare" if name == "s8" else f"l{int(name[1:]) % 9 % 2}" for name in columns["id"]]
+    _, notes = ask(columns, target="label", id="id", group="speaker")
+    assert "split by group 'speaker': " in notes
+    assert "the val part has no example of l" in notes
+    assert "the train part" not in notes
+    assert notes.count("rare") == 2  # it has no second example that another part could have
 
 
 def test_every_part_has_about_the_same_share_of_each_class() -> None:
@@ -285,6 +339,9 @@ def test_scales_are_of_the_training_part_only() -> None:
     columns["w"][110] = columns["v"][110] = 1e6
     after, _ = ask(columns, target="v", time="t")
     assert after == before
+    for each in after.inputs:
+        known = columns[each.column][:84]
+        assert (each.mean, each.scale) == pytest.approx((numpy.mean(known), numpy.std(known)))
 
 
 def test_no_answer_of_a_forecast_is_from_a_later_part() -> None:
@@ -311,7 +368,10 @@ def test_no_answer_of_a_forecast_is_from_a_later_part() -> None:
 def test_windows_of_tags_count_each_step_once() -> None:
     task = task_of(brackets(), target="depth", id="id", window=4)
     for split in ("val", "test"):
-        total = sum(task.weight(batch) for batch in task.batches(split, 3))
+        batches = list(task.batches(split, 3))
+        total = sum(task.weight(batch) for batch in batches)
+        for batch in batches:  # equal scores for all classes
+            assert task.loss(torch.zeros(*batch.target.shape, 3), batch).item() == pytest.approx(math.log(3))
         assert total == sum(len(task._split[0][number]) for number in task._split[2][split])
 
 
@@ -334,7 +394,8 @@ def test_missing_values_of_the_training_part_are_marked() -> None:
     columns = waves()
     columns["x"] = [math.nan if k % 7 == 0 else x for k, x in enumerate(columns["x"])]
     prepared, notes = ask(columns, target="label", id="id")
-    assert "% missing)" in notes
+    assert "inputs: t, x (15.2% missing), colour (2 symbols)" in notes
+    assert notes.count("missing") == 1
     found = numpy.concatenate(prepared.encode(prepared.sequences(Table.of(columns))))
     place = prepared.input_names.index("x is missing")
     assert found[:, place].tolist() == [float(math.isnan(x)) for x in columns["x"]]
@@ -388,6 +449,14 @@ def test_an_oracle_has_no_error_and_the_baseline_has_that_of_chance(columns: Col
         assert task.loss(right, batch).item() == pytest.approx(0, abs=1e-6)
         assert task.score(right, batch).item() == pytest.approx(100 if task.higher_is_better else 0, abs=1e-4)
     assert 0 < task.chance < 100
+    (batch,) = list(task.batches("test", 100))
+    if task.prepared.classes is None:
+        away = (batch.target[:, 0] * task.prepared.scale[0]).abs() if batch.target.ndim == 2 else None
+        if away is not None:
+            assert task.score(torch.zeros_like(batch.target), batch).item() == pytest.approx(away.mean().item(), rel=1e-5)
+    epoch = [task.batch(update, 4, 1) for update in range(task.updates_per_epoch(4))]
+    assert sum(len(each.target) for each in epoch) == task.updates_per_epoch(1)
+    assert len(epoch) == -(-task.updates_per_epoch(1) // 4)
 
 
 # --- training, prediction, export ---
@@ -402,6 +471,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "regress": (wide(60), Question(target="y")),
         "tag": (brackets(), Question(target="depth", id="id")),
         "forecast": (series(), Question(target="v", time="t", horizon=3)),
+        "rows": (wide() | {"y": ["a", "b"] * 15}, Question(target="x", horizon=2)),
     }
     for name, (columns, asked) in questions.items():
         path = write(folder / f"{name}.csv", columns)
@@ -463,8 +533,37 @@ def test_forecast_continues_each_series_from_its_last_value(trained: dict[str, P
     with torch.no_grad():
         for parameter in model.readout[-1].parameters():  # outputs of 0 repeat the last value
             parameter.zero_()
+    with pytest.raises(DataError, match=r"lacks the column 'v'\. A forecast needs the past of its target"):
+        model.predict({"t": [1], "w": [0.5]})
+    with pytest.raises(DataError, match="the table has no rows"):
+        model.predict({name: [] for name in columns})
     columns["v"][-1] = math.nan
     assert [answer["prediction"] for answer in model.predict(columns)] == pytest.approx([columns["v"][-2]] * 3, rel=1e-5)
+
+
+def test_forecast_of_a_wide_table_continues_each_row(trained: dict[str, Path]) -> None:
+    model, columns = load(trained["rows"]), wide()
+    answers = model.predict(columns)
+    assert [(answer["row"], answer["ahead"]) for answer in answers[:4]] == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
+    stream = Stream(model, model.task.prepared)  # type: ignore[attr-defined]
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    streamed = [answer for row in rows for answer in stream.answer(row)]
+    assert [each["row"] for each in streamed] == [each["row"] for each in answers]
+    assert [each["prediction"] for each in streamed] == pytest.approx([each["prediction"] for each in answers], rel=1e-4)
+    with torch.no_grad():
+        for parameter in model.readout[-1].parameters():
+            parameter.zero_()
+    columns["x8"][1] = math.nan
+    assert [answer["prediction"] for answer in model.predict(columns)[:4]] == pytest.approx(
+        [columns["x8"][0]] * 2 + [columns["x7"][1]] * 2, rel=1e-5
+    )
+    with torch.no_grad():
+        last: Any = model.readout[-1]
+        last.bias += 1  # an output of 1 is the usual change
+    scale = model.task.prepared.scale  # type: ignore[attr-defined]
+    assert model.predict(columns)[1]["prediction"] == pytest.approx(columns["x8"][0] + scale[1], rel=1e-5)
+    with pytest.raises(DataError, match="lacks columns that the model was trained with: x4"):
+        model.predict({name: values for name, values in columns.items() if name != "x4"})
 
 
 @pytest.mark.parametrize("kind", ["classify", "tag"])
@@ -531,6 +630,32 @@ def test_weights_that_do_not_fit_or_have_changed_are_refused(trained: dict[str, 
         train(make_run("copy", "srnn", length=3, steps=1, init_from=given), tmp_path / "run")
 
 
+def test_gate_of_srnn_starts_closed_and_runs_of_before_keep_their_ids() -> None:
+    table, asked = Table.of(wide()), Question(target="y")
+    starts = [make_fit(table, asked, **given).run.network.gate_init for given in ({}, {"gate": False}, {"gate_init": 0.5})]  # type: ignore[attr-defined]
+    assert starts == [-2.0, 0.0, 0.5]
+    before = make_fit(table, asked, gate_init=0.0, file="a.csv").run
+    plain = before.as_dict()
+    del plain["network"]["gate_init"]
+    assert from_dict(plain).id == before.id
+
+
+def test_length_of_the_training_follows_the_table_and_the_clock() -> None:
+    def made(columns: Columns, asked: Question, **given: Any) -> tuple[Any, ...]:
+        run = make_fit(Table.of(columns), asked, **given).run
+        return run.steps, run.eval_every, run.batch_size
+
+    few, many = (waves(), Question(target="label", id="id")), (waves(600), Question(target="label", id="id"))
+    assert made(*few) == (3000, 25, 2)  # 16 sequences are trained on, so that an epoch has 8 batches
+    assert made(*many) == (3000, 25, 32)
+    assert made(waves(2400), few[1])[1] == 53  # an epoch of 1680 sequences
+    assert made(*few, minutes=1.0) == (None, 25, 2)
+    assert made(*few, minutes=1.0, steps=7) == (7, 7, 2)
+    assert made(*few, cpu_minutes=1.0, epochs=2)[0] is None
+    assert made(*few, eval_every=3, batch_size=5) == (3000, 3, 5)
+    assert made(waves(4), few[1])[2] == 1
+
+
 def test_a_run_without_a_start_keeps_its_id() -> None:
     assert (
         make_run("copy", "srnn").id == make_run("copy", "srnn", init_from="").id != make_run("copy", "srnn", init_from="a").id
@@ -577,6 +702,28 @@ def test_functions_of_the_c_header_prepare_inputs_and_read_outputs(trained: dict
     given = " ".join(repr(columns[f"x{k}"][2]) for k in range(9))
     done = subprocess.run([str(program)], input=given, capture_output=True, text=True, check=True)
     assert float(done.stdout) == pytest.approx(load(trained["regress"]).predict(columns)[2]["prediction"], rel=1e-5)
+
+
+@pytest.mark.skipif(c.compiler() is None, reason="there is no C compiler")
+def test_functions_in_c_know_symbols_and_forecasts(trained: dict[str, Path], tmp_path: Path) -> None:
+    tag, forecast = read_run(trained["tag"]), read_run(trained["forecast"])
+    assert json.loads(preparation.about(tag)["preparation"])["symbols"] == ["", "(", ")", "."]
+    assert "symbols" not in json.loads(preparation.about(forecast)["preparation"])
+    main = (
+        '#include <stdio.h>\n#define T_OUTPUTS 3\n#define F_INPUTS 3\n#include "m.h"\nint main(void) {\n'
+        "float y[3] = {0, 2, 1};\n"
+        'printf("%d %d %s %.6f", t_symbol(")"), t_symbol("?"), t_class(y), f_value(y, 1, 50.0)); return 0; }\n'
+    )
+    code = preparation.in_c(tag, "t") + preparation.in_c(forecast, "f")
+    for line in ("t_symbol(text) is the symbol of a text of the column token", "t_class(y) is the name of the class",
+                 "f_prepare(raw, x) scales them", "f_value(y, k, last) is v in k + 1 steps"):  # fmt: skip
+        assert line in code
+    done = subprocess.run(
+        [str(c.compiled(tmp_path, {"m.h": code, "main.c": main}, "-Wno-unused-function"))], capture_output=True, check=True
+    )
+    assert isinstance(forecast.task, Fitted)
+    value = 50 + 2 * forecast.task.prepared.scale[1]
+    assert done.stdout.decode() == f"2 0 d1 {value:.6f}"
 
 
 @pytest.mark.skipif(c.compiler() is None, reason="there is no C compiler")
@@ -631,10 +778,18 @@ BAD: dict[str, tuple[bytes | Columns, str, int, str]] = {
     "encoding": (b"x,y\n\xe9,1\n", "--target y", 1, "is not UTF-8 text"),
     "ragged": (b"x,y\n1,2\n3\n", "--target y", 1, "must have 2 cells in each line, as in the first, got 1 in line 3"),
     "two names": (b"x,x\n1,2\n", "--target x", 1, "names two columns 'x'"),
+    "a name": (b"x,,y\n1,2,3\n", "--target y", 1, "The name of column 2 is empty"),
     "no names": (b"1,2\n3,4\n", "--target y", 1, "must have the names of the columns"),
     "quote": (b'x,y\n"1,2\n', "--target y", 1, "is not a CSV file"),
     "infinite": (waves() | {"x": [math.inf, *waves()["x"][1:]]}, "--target label --id id", 1, "got inf in row 1"),
     "no target": (waves(), "--id id", 2, "--target must name the column to predict"),
+    "changes": (waves(), "--target colour --id id --task classify", 2, "there are several of the sequence 's0'"),
+    "never": (series() | {"v": [1.5] * 110 + series()["v"][110:]}, "--target v --time t", 1, "never changes in the"),
+    "one value": (wide() | {"y": [5.5] * 30}, "--target y", 1, "has one value only in the training part, 5.5"),
+    "two groups": (waves() | {"who": waves()["colour"]}, "--target label --id id --group who", 1, "has two values of"),
+    "gaps": (wide() | {"euro": ["", *wide()["y"][1:]]}, "--target y", 2, "gives the target away: it equals 'y'"),
+    "no test": (series() | {"v": [*series()["v"][:102], *[""] * 18]}, "--target v --time t", 1, "the test part of data.csv"),
+    "no inputs": ({"id": waves()["id"], "label": waves()["label"]}, "--target label --id id --task tag", 2, "no column left"),
     "unknown": (waves(), "--target lable --id id", 2, "has no column 'lable'"),
     "twice": (waves(), "--target id --id id", 2, "are both 'id'"),
     "no id": (waves() | {"id": ["", *waves()["id"][1:]]}, "--target label --id id", 1, "got none in row 1"),
@@ -649,6 +804,8 @@ BAD: dict[str, tuple[bytes | Columns, str, int, str]] = {
     "in inputs": (waves(), "--target label --id id --inputs x,label", 2, "must not be among the --inputs"),
     "task": (waves(), "--target label --id id --task regres", 2, "no task is called 'regres'"),
     "format": (waves(), "--target label --id id --format tall", 2, "no format is called 'tall'"),
+    "no steps": (wide(), "--target y --horizon 2", 2, "Give their name without the numbers, such as --target x"),
+    "tag steps": (wide(), "--target x --task tag", 2, "'x' is the value at each step of a row, which --task forecast predicts"),
     "shares": (waves(), "--target label --id id --val 0.6 --test 0.5", 2, "must be above 0 and below 1 together"),
     "text": (waves(), "--target label --id id --task regress", 1, "must hold numbers, got 'a' in row 1"),
     "missing": (waves() | {"label": [""] * len(waves()["t"])}, "--target label --id id", 1, "has no values"),
@@ -672,6 +829,8 @@ def test_bad_input_is_one_line_and_writes_nothing(case: str, elsewhere: Path) ->
 def test_archives_with_pickled_arrays_are_refused(elsewhere: Path) -> None:
     numpy.savez(elsewhere / "a.npz", x=numpy.array([{}, 1], dtype=object))
     assert "is not an NPZ file of plain arrays" in call("fit", "a.npz", "--target", "x")[2]
+    numpy.savez(elsewhere / "c.npz", x=numpy.zeros((4, 3)), z=numpy.zeros((4, 2)))
+    assert "must be [N], [N, T] or [N, T, C] with the same T" in call("fit", "c.npz", "--target", "x")[2]
     with zipfile.ZipFile(elsewhere / "b.npz", "w") as archive:
         archive.writestr("x.npy", b"no array")
     assert "is not an NPZ file of plain arrays" in call("fit", "b.npz", "--target", "x")[2]
@@ -688,6 +847,11 @@ def test_predict_says_which_columns_are_missing_and_overwrites_nothing(trained: 
     assert call("predict", str(trained["classify"]), "whole.csv", "--out", "out.csv", "--overwrite")[0] == 0
     with (elsewhere / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
+    write(elsewhere / "new.csv", waves() | {"colour": ["green"] * len(waves()["t"])})
+    assert (
+        "note: 'colour' has 1 values here that are not in the training"
+        in call("predict", str(trained["classify"]), "new.csv")[2]
+    )
     assert rows[0].keys() == {"id", "prediction", "p(a)", "p(b)"}
     assert len(rows) == 24
 
@@ -698,6 +862,7 @@ def test_predict_refuses_other_models(elsewhere: Path) -> None:
         2,
         "srnn: run is of the task copy. srnn predict takes the models of srnn fit\n",
     )
+    assert call("predict", "m.onnx", "absent.csv")[2].endswith("or a file of srnn export --format safetensors, got m.onnx\n")
 
 
 def test_stream_takes_csv_and_json_lines(trained: dict[str, Path]) -> None:
@@ -707,7 +872,11 @@ def test_stream_takes_csv_and_json_lines(trained: dict[str, Path]) -> None:
     assert [row.split(",")[:2] for row in out.splitlines()] == [["id", "step"], ["a", "1"], ["a", "2"], ["b", "1"]]
     _, lines, _ = call("predict", run, "-", "--json", given='{"id": "a", "token": "("}\n{"id": "a", "token": ")"}\n')
     assert [json.loads(line)["step"] for line in lines.splitlines()] == [1, 2]
-    for bad in ("id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
+    assert call("predict", run, "-", given="id,token\na,(\n,)\n")[2].startswith("srnn: line 3 of the stream: the column 'id'")
+    assert call("predict", run, "-", "--out", "a.csv")[2] == (
+        "srnn: --out cannot be combined with a stream. Redirect the output instead: > FILE\n"
+    )
+    for bad in ('id,token\n"a,(\n', '{"id": "a", "token": ["("]}\n', "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
         code, _, err = call("predict", run, "-", given=bad)
         assert (code, err.count("\n")) == (1, 1)
 
@@ -725,6 +894,14 @@ def test_the_same_command_resumes_and_a_table_needs_fit(elsewhere: Path) -> None
     assert store.read(elsewhere / "run" / "record.json")["updates"] == 5
     assert "fit file" in call("runs", "runs/records")[1]
     assert "srnn fit DATA --target COLUMN" in call("train", "fit")[2]
+
+
+def test_columns_are_named_with_commas_or_by_repeating_the_option(elsewhere: Path) -> None:
+    write(elsewhere / "a.csv", waves() | {"a, b": waves()["x"], "y": waves()["x"]})
+    words = ("fit", "a.csv", "--target", "label", "--id", "id", "--dry-run")
+    assert "\ninputs: x\n" in call(*words, "--drop", "t,colour", "--drop", "a, b", "--drop", "y")[1]
+    assert "\ninputs: a, b, t (" in call(*words, "--inputs", "a, b", "--inputs", "t", "--text", "t")[1]
+    assert call(*words, "--quiet") == (0, "", "")
 
 
 def test_moved_file_is_found_in_the_folder_of_data(elsewhere: Path) -> None:

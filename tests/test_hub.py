@@ -18,6 +18,7 @@ import torch
 import srnn
 from srnn import SRNN, SRNNStack
 from srnn.errors import MissingError, RecordError, SettingError, SettingTypeError
+from srnn.lab import cli
 from srnn.lab.records.folder import load_tensors, save_tensors
 from srnn.lab.training.loop import train
 from srnn.lab.training.recipes import make_run
@@ -71,6 +72,31 @@ def test_a_run_comes_back_from_a_folder_with_its_record(trained: Path, tmp_path:
     loaded.save_pretrained(tmp_path / "second")  # what the record reports is not lost on the way
     for name in ("README.md", "config.json"):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
+
+
+def test_srnn_export_writes_the_folder_of_a_run(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def call(*more: str) -> tuple[Any, str, str]:
+        monkeypatch.setattr(sys, "argv", ["srnn", "export", str(trained), "--format", "hub", *more])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        return end.value.code, *capsys.readouterr()
+
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call()  # the folder has the name of the run
+    size = sum(path.stat().st_size for path in Path("trained-hub").iterdir())
+    assert (code, err, out.splitlines()[0]) == (0, "", f"wrote trained-hub, {size:,} bytes")
+    assert "HubModel.from_pretrained loads it. Upload it with: hf upload NAME trained-hub" in out
+    HubModel.of_run(trained).save_pretrained("expected")
+    for name in ("README.md", "config.json"):
+        assert Path("trained-hub", name).read_bytes() == Path("expected", name).read_bytes()
+    ours, theirs = (load_tensors(Path(name, "model.safetensors"))[0] for name in ("trained-hub", "expected"))
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert call("--out", "trained-hub")[::2] == (2, "srnn: trained-hub is not empty. Give a new folder, or replace the model "
+                                                    "in it (overwrite=True, --overwrite)\n")  # fmt: skip
+    assert call("--out", "trained-hub", "--overwrite")[0] == 0
 
 
 def test_the_card_is_made_from_the_record(trained: Path, tmp_path: Path) -> None:

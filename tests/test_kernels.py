@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from srnn import errors, kernels
-from srnn.kernels import native, ops, pytorch, reference, scan, shuffle_scan
+from srnn.kernels import native, ops, pytorch, reference, scan, shuffle_scan, triton
 
 Options = dict[str, Any]
 Results = dict[str, Tensor]
@@ -35,11 +35,14 @@ def backend_param(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.skipif(absent, reason=f"no native backend: {native.load_error()}"))
 
 
-FAST = pytest.mark.parametrize("backend", [backend_param("native"), backend_param("torch")])
+# Triton's kernels in its interpreter, for which `make triton` starts a process of its own
+TRITON = [pytest.param("triton", marks=pytest.mark.interpreter)] if triton.INTERPRETED else []
+FAST = pytest.mark.parametrize("backend", [backend_param("native"), backend_param("torch"), *TRITON])
+BY_UNIT = pytest.mark.parametrize("backend", [backend_param("native"), backend_param("torch")])
 NATIVE = pytest.mark.parametrize("backend", [backend_param("native")])
 EXACT = pytest.mark.parametrize("backend", [backend_param("native"), "reference"])
-NAMESPACE = {"native": torch.ops.srnn, "torch": torch.ops.srnn_torch}
-EVERY = pytest.mark.parametrize("backend", [backend_param("native"), "torch", "reference"])
+NAMESPACE = {"native": torch.ops.srnn, "torch": torch.ops.srnn_torch, "triton": torch.ops.srnn_triton}
+EVERY = pytest.mark.parametrize("backend", [backend_param("native"), "torch", "reference", *TRITON])
 
 
 def order_of(name: str, H: int) -> Tensor | None:
@@ -86,7 +89,7 @@ def problem(
 def loss_of(outputs: dict[str, Tensor]) -> Tensor:
     """A sum with fixed random weights, so that every element of the outputs has a derivative of its own."""
     weights = torch.Generator().manual_seed(1)
-    terms = [(y * (torch.randn(y.shape, generator=weights) + 0.5).bfloat16().to(y.dtype)).sum() for y in outputs.values()]
+    terms = [(y * (torch.randn(y.shape, generator=weights) + 0.5).bfloat16().to(y)).sum() for y in outputs.values()]
     return torch.stack(terms).sum()
 
 
@@ -585,7 +588,7 @@ def test_the_tangent_is_the_adjoint_of_the_backward(backend: str, form: str, kin
     assert_close(along, (v * db).sum() + (v0 * dh0).sum())
 
 
-@FAST
+@BY_UNIT
 @pytest.mark.parametrize("H", [1, 63, 64, 130])
 @pytest.mark.parametrize("activation", ["relu", "clip"])
 def test_the_kept_values_are_as_documented(backend: str, H: int, activation: str) -> None:
@@ -613,14 +616,17 @@ def test_the_kept_values_are_as_documented(backend: str, H: int, activation: str
 # ---- what PyTorch asks of an operator
 
 
-def scan_calls(name: str) -> Iterator[tuple[Any, ...]]:
-    """Arguments for `shuffle_scan`, its last-state form and their derivatives, of every kind that they take."""
+def scan_calls(name: str, own: Any) -> Iterator[tuple[Any, ...]]:
+    """Arguments for `shuffle_scan`, its last-state form and their derivatives, of every kind that they take.
+
+    Each namespace packs bits in its own way, so `own` makes what is kept.
+    """
     for form, activation in product(("dense", "table"), kernels.ACTIVATIONS):
         b, h0, options = problem(3, 5, 4, form, "random", lengths=form == "table", reset=form == "table")
         sequence: Any = (*(options.get(name) for name in ("ids", "permutation", "lengths", "reset")), form == "table")
-        output, _, bits = torch.ops.srnn_torch.shuffle_scan(b, h0, *sequence, activation)
+        output, _, bits = own.shuffle_scan(b, h0, *sequence, activation)
         every = [output if activation == "tanh" else bits]
-        last = [torch.ops.srnn_torch.shuffle_scan_final(b, h0, *sequence, activation)[1]] if activation != "tanh" else []
+        last = [own.shuffle_scan_final(b, h0, *sequence, activation)[1]] if activation != "tanh" else []
         calls: dict[str, list[tuple[Any, ...]]] = {
             "shuffle_scan": [(b, h0, *sequence, activation)],
             "shuffle_scan_final": [(b, h0, *sequence, activation)] if last else [],
@@ -631,14 +637,14 @@ def scan_calls(name: str) -> Iterator[tuple[Any, ...]]:
         yield from calls[name]
 
 
-def gated_calls(name: str) -> Iterator[tuple[Any, ...]]:
+def gated_calls(name: str, own: Any) -> Iterator[tuple[Any, ...]]:
     """The same for `gated_scan`."""
     for gate, bias in product((True, False), repeat=2):
         (*inputs, h0), options = gated_problem(3, 5, 4, gate, bias, lengths=True)
         sequence = (options["permutation"], options["lengths"], options["reset"], gate)
         bits, last = (
-            pytorch.gated_scan(*inputs, h0, *sequence, "relu")[2],
-            pytorch.gated_scan_final(*inputs, h0, *sequence, "clip")[1],
+            own.gated_scan(*inputs, h0, *sequence, "relu")[2],
+            own.gated_scan_final(*inputs, h0, *sequence, "clip")[1],
         )
         rest = (*inputs, *sequence, [bias, True, gate, not bias])
         calls = {
@@ -651,14 +657,21 @@ def gated_calls(name: str) -> Iterator[tuple[Any, ...]]:
 
 def opcheck(namespace: str, name: str, *utilities: str) -> None:
     derivable = name != "gated_scan_backward"  # under create_graph the composition takes its place
-    calls = list(gated_calls(name) if name.startswith("gated") else scan_calls(name))
+    own = getattr(torch.ops, namespace)
+    calls = list((gated_calls if name.startswith("gated") else scan_calls)(name, own))
     assert calls
     for args in calls:
         leaves = [a.clone().requires_grad_(derivable and a.is_floating_point()) if isinstance(a, Tensor) else a for a in args]
-        torch.library.opcheck(getattr(getattr(torch.ops, namespace), name), tuple(leaves), test_utils=utilities)
+        torch.library.opcheck(getattr(own, name), tuple(leaves), test_utils=utilities)
 
 
-OPERATORS = pytest.mark.parametrize(("namespace", "name"), list(product(ops.NAMESPACES, ops.SCHEMAS)))
+OPERATORS = pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        pytest.param(namespace, name, marks=[pytest.mark.interpreter] if namespace == "srnn_triton" else [])
+        for namespace, name in product(ops.NAMESPACES, ops.SCHEMAS)
+    ],
+)
 
 
 @OPERATORS
@@ -1187,7 +1200,7 @@ def test_a_compiled_graph_refuses_values_out_of_range(backend: str, name: str, c
 
 def test_an_error_about_an_unknown_backend_lists_all() -> None:
     with pytest.raises(
-        errors.SettingError, match=r"no backend is called 'cuda'\. Choose one of auto, native, reference, torch"
+        errors.SettingError, match=r"no backend is called 'cuda'\. Choose one of auto, native, reference, torch, triton"
     ):
         shuffle_scan(B, H0, backend="cuda")
 
@@ -1214,7 +1227,7 @@ def test_the_environment_says_what_auto_means() -> None:
     assert run("torch").stdout == "torch\n"
     wrong = run("cuda")  # an import does not fail for it; the first scan does
     assert "SettingError" in wrong.stderr
-    assert "'cuda'. Choose one of auto, native, reference, torch" in wrong.stderr
+    assert "'cuda'. Choose one of auto, native, reference, torch, triton" in wrong.stderr
 
 
 def test_use_chooses_the_default_backend_and_restores_it() -> None:

@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from srnn.kernels import native, ops
+from srnn.kernels import native, ops, triton
+from srnn.kernels.arguments import words_of
 from srnn.lab.networks import scans
 from srnn.lab.networks.scans import linear, modrelu  # noqa: F401  (they register operators)
 
 Arguments = dict[str, Any]
 N, T, H, V, C, K = 3, 5, 4, 6, 2, 3
+pytestmark = [pytest.mark.interpreter] if triton.INTERPRETED else []
 NAMESPACES = (*ops.NAMESPACES, *scans.NAMESPACES)
 COMPILED = {"srnn": native.load_error(), "srnn_lab": scans.load_error()}
 
@@ -50,9 +52,10 @@ def scan_input(form: str, name: str = "b") -> Arguments:
 
 
 def kept(kind: str) -> Arguments:
-    return {"kept": {"bits": torch.zeros(N, T, 8, dtype=torch.uint8), "states": randn(N, T, H).tanh()}.get(kind, LAST_ZEROS)}
+    return {"kept": {"bits": BITS, "states": randn(N, T, H).tanh()}.get(kind, LAST_ZEROS)}
 
 
+BITS = torch.zeros(N, T, 8, dtype=torch.uint8)  # of the compiled and the plain code
 LAST_ZEROS = torch.tensor([[0, 1, T, 2], [0, 1, 2, 2], [0, 0, 0, 0]], dtype=torch.int32)
 GATED = {"z": randn(N, T, K), "weight": randn(H, K), "bias": randn(H)}
 GATED |= {"x": randn(N, T, C), "gate_weight": randn(H, C), "gate_bias": randn(H)}
@@ -201,11 +204,14 @@ def arguments_of(operator: str, given: Arguments) -> list[Any]:
 
 
 def call(mode: str, operator: str, given: Arguments) -> Any:
-    """Calls the operator of a library, its plain code, or its shapes for tracing."""
+    """Calls the operator of a library, its plain code, Triton's kernels in the interpreter, or its shapes for tracing."""
     lab = "_lab" if operator.startswith(("linear", "modrelu")) else ""
+    if mode == "triton" and "kept" in given and given["kept"].shape == BITS.shape:
+        given = given | {"kept": torch.zeros(N, words_of(T), H, dtype=torch.int32)}
     args = arguments_of(operator, given)
     if mode != "fake":
-        return getattr(getattr(torch.ops, f"srnn{lab}{'_torch' if mode == 'torch' else ''}"), operator)(*args)
+        suffix = "" if mode == "native" else f"_{mode}"
+        return getattr(getattr(torch.ops, f"srnn{lab}{suffix}"), operator)(*args)
     with FakeTensorMode() as fakes:
         faked = torch.utils._pytree.tree_map_only(Tensor, fakes.from_tensor, args)
         return getattr(getattr(torch.ops, f"srnn{lab}"), operator)(*faked)
@@ -213,7 +219,8 @@ def call(mode: str, operator: str, given: Arguments) -> Any:
 
 def modes(operator: str) -> list[str]:
     compiled = COMPILED["srnn_lab" if operator.startswith(("linear", "modrelu")) else "srnn"] is None
-    return (["native"] if compiled else []) + (["torch"] if not operator.startswith("cell") else []) + ["fake"]
+    interpreted = ["triton"] if triton.INTERPRETED and operator in ops.SCHEMAS else []
+    return (["native"] if compiled else []) + (["torch"] if not operator.startswith("cell") else []) + interpreted + ["fake"]
 
 
 def same(found: Any, expected: Any) -> None:
@@ -244,7 +251,9 @@ def test_the_good_arguments_are_accepted_in_any_memory_layout(operator: str, for
     strided = {name: torch.utils._pytree.tree_map_only(Tensor, spread, value) for name, value in given.items()}
     expected = call(modes(operator)[0], operator, given)
     for mode in modes(operator):
-        if mode != "fake":
+        if mode == "triton" and operator in ("shuffle_scan", "gated_scan"):  # its bits are packed in another way
+            same(call(mode, operator, given)[:2], expected[:2])
+        elif mode != "fake":
             same(call(mode, operator, given), expected)
             same(call(mode, operator, strided), expected)
         else:

@@ -78,13 +78,15 @@ def test_all_forms_of_the_same_sequences_give_the_same_predictions() -> None:
     pandas = pytest.importorskip("pandas")
     X, y = numpy.random.default_rng(0).normal(size=(20, 6)), [0, 1] * 10
     forms = [X, X[:, :, None], list(X), [each[:, None] for each in X], pandas.DataFrame(X, columns=list("abcdef"))]
-    forms.append([pandas.DataFrame({"x": each}) for each in X])
+    forms += [[pandas.DataFrame({"x": each}) for each in X], X.tolist()]
     models = [SRNNClassifier(**SMALL).fit(form, y) for form in forms]
     found = [model.predict_proba(form) for model, form in zip(models, forms, strict=True)]
     assert all(numpy.array_equal(each, found[0]) for each in found)
-    assert [model.n_features_in_ for model in models] == [6, 1, 1, 1, 6, 1]
+    assert [model.n_features_in_ for model in models] == [6, 1, 1, 1, 6, 1, 6]
     assert models[4].feature_names_in_.tolist() == list("abcdef")
     assert numpy.array_equal(models[2].predict_proba(X), found[0])
+    for model, form in zip(models[:4], forms, strict=False):  # one sequence alone
+        assert model.predict_proba(form[:1]) == pytest.approx(found[0][:1], abs=1e-6)
 
 
 def test_same_random_state_gives_the_same_model_and_another_does_not() -> None:
@@ -169,6 +171,13 @@ def test_bad_input_gives_one_line(X: Any, settings: dict[str, Any], message: str
         SRNNClassifier(**SMALL | settings).fit(X, LABELS)
     if isinstance(error.value, SettingError) or "samples" not in message:
         assert "\n" not in str(error.value)
+
+
+def test_one_class_and_one_sequence_are_refused() -> None:
+    with pytest.raises(ValueError, match="y must have at least two classes, got 1"):
+        SRNNClassifier(**SMALL).fit(ONE, [1] * 10)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        SRNNRegressor(**SMALL).fit(ONE[:1], [1])
 
 
 def test_prediction_refuses_another_number_of_inputs() -> None:

@@ -11,9 +11,11 @@ from rich.console import Console
 from torch import nn
 
 from srnn.errors import RecordError, SettingError
-from srnn.lab.bench import step, streaming
+from srnn.lab.bench import parity, step, streaming
 from srnn.lab.bench.result import Table, as_markdown
 from srnn.lab.export import c as exports
+from srnn.lab.export import onnx as onnx_file
+from srnn.lab.training.recipes import make_run
 
 
 @pytest.fixture
@@ -108,3 +110,31 @@ def test_page_without_a_block_is_refused_before_measuring(tmp_path: Path) -> Non
     with pytest.raises(RecordError):
         step.main(1, out=tmp_path / "record.json", readme=page)
     assert not (tmp_path / "record.json").exists()
+
+
+def test_exported_files_are_compared_with_pytorch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = make_run("adding", "srnn", length=4, hidden_size=6, steps=1)
+    monkeypatch.setattr(parity, "runs", lambda updates: [("adding, 4 steps", run)])
+    monkeypatch.setattr(onnx_file, "is_available", lambda: False)  # seconds of torch's exporter
+    page, shown = tmp_path / "page.md", io.StringIO()
+    page.write_text("<!-- parity:begin -->\n<!-- parity:end -->\n")
+    parity.main(out=tmp_path / "record.json", readme=page, console=Console(file=shown, width=100))
+    (found,) = json.loads((tmp_path / "record.json").read_text())["parity"]
+    assert 0 <= found["pt2"] < 1e-5
+    assert exports.compiler() is None or (0 < found["c"] < 1e-5 and 0 < found["c_int8"] < 1e-5)
+    assert found["float32"] != found["int8"]
+    record: dict[str, Any] = {"parity": [{**found, "onnx": [2e-7, 1.4e-7, 3e-6], "c": None, "float32": 0.5, "int8": 0.25}]}
+    record |= {
+        "updates": 1,
+        "machine": {"cpu": "Some CPU"},
+        "tools": {"torch": "2.99"},
+        "started": "2026",
+        "commit": {"id": "0" * 40, "dirty": True},
+    }
+    table, _, origin = parity.parts(record)
+    assert isinstance(table, Table)
+    assert table.rows[0][:5] == ["adding, 4 steps", "srnn", "2e-07", "1e-07", "3e-06"]
+    assert table.rows[0][6] == "not run"
+    assert table.rows[0][8:] == [f"{run.task.metric} 0.5000", "0.2500"]
+    assert origin == "Measured on Some CPU with torch 2.99, 2026, commit 0000000000 with changes."
+    assert "| adding, 4 steps | srnn | not run | not run | not run |" in page.read_text()

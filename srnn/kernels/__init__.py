@@ -2,8 +2,10 @@
 
 reference   a plain loop over time, the specification
 native      C++ for the CPU
+triton      Triton for a GPU
 torch       plain PyTorch operations, any device
-auto        native on a CPU if it was built, otherwise torch; `use` and $SRNN_BACKEND choose another
+auto        native on a CPU if it was built, triton on a GPU if it is installed, otherwise torch; `use` and $SRNN_BACKEND choose
+            another
 """
 
 import os
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from srnn import checks
 from srnn.errors import BackendError, DerivativeError, LengthError, SettingError, SymbolError, one_of
-from srnn.kernels import arguments, flops, native, ops, pytorch, reference  # noqa: F401  (flops registers its formulas)
+from srnn.kernels import arguments, flops, native, ops, pytorch, reference, triton  # noqa: F401  (flops registers its formulas)
 from srnn.kernels.activations import ACTIVATIONS
 
 __all__ = [
@@ -33,11 +35,12 @@ __all__ = [
     "use",
 ]
 
-BACKENDS = ("auto", "native", "reference", "torch")
+BACKENDS = ("auto", "native", "reference", "torch", "triton")
 Maybe = Tensor | None
 _VALUE_ERRORS = {"ids": SymbolError, "lengths": LengthError, "permutation": SettingError}
 
 NATIVE_ERROR = native.load_error()  # loads the library; a constant, so that a compiled graph need not ask
+TRITON_ERROR = triton.install_error()  # loads nothing
 _default = os.environ.get("SRNN_BACKEND") or "auto"  # changed by `use` alone; a global, which torch.compile guards
 
 
@@ -68,7 +71,7 @@ def shuffle_scan(
         activation: The name of sigma: see `srnn.SRNN`.
         final: Whether to return only the last state of each row. With ReLU or clip this keeps one integer per unit for the
             derivative, and nothing that grows with T.
-        backend: "auto", "native", "reference" or "torch".
+        backend: "auto", "native", "reference", "torch" or "triton".
 
     Returns:
         The states [N, T, H], or with `final` the state after each row's last step [N, H].
@@ -166,18 +169,18 @@ def gated_scan(
     return None if final else output, h_n
 
 
-CELL_ROWS = 32  # with more sequences, torch's matrix products are faster than the compiled step
+CELL_ROWS = 32  # with more sequences, torch's matrix products are faster than the compiled step; a GPU calls those anyway
 
 
 def takes_cell(x: Tensor) -> bool:
-    """Whether `cell` can run for this input: a few rows on a CPU, outside of transforms and compiled graphs."""
+    """Whether `cell` can run for this input: few rows on a CPU, or Triton; no transforms and no compiled graphs."""
     return (
-        NATIVE_ERROR is None
-        and _default in ("auto", "native")
-        and not torch.compiler.is_compiling()
+        not torch.compiler.is_compiling()
         and x.dtype in (torch.float32, torch.float64)
-        and x.is_cpu
-        and x.numel() <= CELL_ROWS * x.shape[-1]
+        and (
+            (x.is_cpu and NATIVE_ERROR is None and _default in ("auto", "native") and x.numel() <= CELL_ROWS * x.shape[-1])
+            or (x.is_cuda and _default in ("auto", "triton") and triton.error(x.device) is None)
+        )
         and not ops.is_transformed()
     )
 
@@ -185,7 +188,7 @@ def takes_cell(x: Tensor) -> bool:
 def cell(
     x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Tensor | None, gate: bool, bias: bool, activation: str
 ) -> Tensor:
-    """Computes one step h' = sigma(P h + b(x)) by one compiled operator, where `takes_cell` allows it.
+    """Computes one step h' = sigma(P h + b(x)) by one operator, where `takes_cell` allows it.
 
     Args:
         x: The input [..., C].
@@ -211,7 +214,7 @@ def use(backend: str) -> Iterator[None]:
     It holds for all threads of the process. The environment variable SRNN_BACKEND sets the backend outside of any `use`.
 
     Args:
-        backend: "auto", "native", "reference" or "torch".
+        backend: "auto", "native", "reference", "torch" or "triton".
 
     Raises:
         SettingError: If there is no backend of this name.
@@ -230,15 +233,19 @@ def default_backend() -> str:
     return _default
 
 
-def auto_backend() -> str:
-    """Returns what "auto" runs on a CPU: the default backend if one was chosen, else native if it is built, else torch.
+def auto_backend(device: torch.device = torch.device("cpu")) -> str:  # noqa: B008  a constant
+    """Returns what "auto" runs on a device: the default backend if one was chosen, else a compiled one if there is, else torch.
 
     Raises:
         SettingError: If SRNN_BACKEND names no backend.
-        BackendError: If native was chosen and is not available.
+        BackendError: If native or triton was chosen and is not available.
     """
     wish = _available_default()
-    return wish if wish != "auto" else "native" if NATIVE_ERROR is None else "torch"
+    if wish != "auto":
+        return wish
+    if device.type == "cpu":
+        return "native" if NATIVE_ERROR is None else "torch"
+    return "triton" if triton.error(device) is None else "torch"
 
 
 def _available_default() -> str:
@@ -246,11 +253,12 @@ def _available_default() -> str:
 
 
 def _available(backend: str, what: str = "backend") -> str:
-    """The backend, if there is one of this name and it can run on a CPU."""
+    """The backend, if there is one of this name and it is installed."""
     if backend not in BACKENDS:
         raise one_of(what, backend, BACKENDS)
-    if backend == "native" and NATIVE_ERROR is not None:
-        raise BackendError(f"backend 'native' is not available: {NATIVE_ERROR}")
+    reason = NATIVE_ERROR if backend == "native" else TRITON_ERROR if backend == "triton" else None
+    if reason is not None:
+        raise BackendError(f"backend {backend!r} is not available: {reason}")
     return backend
 
 
@@ -265,6 +273,10 @@ def _namespace(backend: str, tensor: Tensor) -> Any:
         return None
     if chosen == "native" and tensor.device.type != "cpu":
         raise BackendError(f"backend 'native' runs on the CPU, and the tensors are on {tensor.device}. Use backend='auto'")
+    if chosen == "triton":
+        if (reason := triton.error(tensor.device)) is not None:
+            raise BackendError(f"backend 'triton' cannot run: {reason}")
+        return torch.ops.srnn_triton if tensor.device.type == "cpu" else torch.ops.srnn
     return {"reference": None, "torch": torch.ops.srnn_torch}.get(chosen, torch.ops.srnn)
 
 

@@ -70,6 +70,16 @@ def below_limit(name: str, **extents: int) -> None:
             raise ShapeError(f"{name} must have {axis} below 2^31, got {axis} = {extent}")
 
 
+def words_of(T: int) -> int:
+    """Returns how many words of 32 steps hold bits along time; some are spare, so that no graph is bound to a range of T."""
+    return T // 32 + 2
+
+
+def is_last_zero(kept: Tensor) -> bool:
+    """Whether `kept` holds last zeros [N, H]; bits along time are int32 too, with another axis."""
+    return kept.dtype == torch.int32 and kept.dim() == 2
+
+
 def shape(b: Tensor, ids: Maybe) -> tuple[int, int, int]:
     """Returns N, T and H of a scan over b."""
     N, T = b.shape[:2] if ids is None else ids.shape
@@ -123,22 +133,33 @@ def shuffle_scan_backward(
     lengths: Maybe,
     reset: Maybe,
     reverse: bool,
+    *,
+    in_time: bool = False,
 ) -> None:
-    """Checks the arguments of `shuffle_scan_backward`."""
+    """Checks the arguments of `shuffle_scan_backward`; `in_time` says how bits must be packed."""
     scan_input("like", like, ids)
     N, T, H = shape(like, ids)
-    _gradients(N, T, H, like, grad, grad_n, kept)
+    _gradients(N, T, H, like, grad, grad_n, kept, in_time)
     _borders(N, T, H, like, permutation, lengths, reset)
 
 
 def shuffle_scan_tangent(
-    v: Tensor, v0: Tensor, kept: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool
+    v: Tensor,
+    v0: Tensor,
+    kept: Tensor,
+    ids: Maybe,
+    permutation: Maybe,
+    lengths: Maybe,
+    reset: Maybe,
+    reverse: bool,
+    *,
+    in_time: bool = False,
 ) -> None:
     """Checks the arguments of `shuffle_scan_tangent`."""
     scan_input("v", v, ids)
     N, T, H = shape(v, ids)
     fits("v0", v0, "[N, H]", (N, H), (v.dtype,), v)
-    _kept(N, T, H, v, kept)
+    _kept(N, T, H, v, kept, in_time)
     _borders(N, T, H, v, permutation, lengths, reset)
 
 
@@ -184,10 +205,12 @@ def gated_scan_backward(
     reset: Maybe,
     reverse: bool,
     needs: Sequence[int],
+    *,
+    in_time: bool = False,
 ) -> None:
     """Checks the arguments of `gated_scan_backward`."""
     N, T, H = _gated_input(z, weight, bias, x, gate_weight, gate_bias)
-    _gradients(N, T, H, z, grad, grad_n, kept)
+    _gradients(N, T, H, z, grad, grad_n, kept, in_time)
     _borders(N, T, H, z, permutation, lengths, reset)
     _needs(needs, 4)
 
@@ -282,8 +305,10 @@ def _borders(N: int, T: int, H: int, like: Tensor, permutation: Maybe, lengths: 
         fits("reset", reset, "[N, T]", (N, T), (torch.bool,), like)
 
 
-def _kept(N: int, T: int, H: int, like: Tensor, kept: Tensor) -> None:
-    if kept.dtype == torch.uint8:
+def _kept(N: int, T: int, H: int, like: Tensor, kept: Tensor, in_time: bool) -> None:
+    if in_time and not is_last_zero(kept) and not kept.is_floating_point():
+        fits("kept", kept, "[N, T // 32 + 2, H]", (N, words_of(T), H), (torch.int32,), like)
+    elif kept.dtype == torch.uint8:
         fits("kept", kept, "[N, T, 8 * ceil(H / 64)]", (N, T, (H + 63) // 64 * 8), (torch.uint8,), like)
     elif kept.dtype == torch.int32:
         fits("kept", kept, "[N, H]", (N, H), (torch.int32,), like)
@@ -291,12 +316,12 @@ def _kept(N: int, T: int, H: int, like: Tensor, kept: Tensor) -> None:
         fits("kept", kept, "[N, T, H]", (N, T, H), (torch.uint8, torch.int32, like.dtype), like)
 
 
-def _gradients(N: int, T: int, H: int, like: Tensor, grad: Maybe, grad_n: Tensor, kept: Tensor) -> None:
+def _gradients(N: int, T: int, H: int, like: Tensor, grad: Maybe, grad_n: Tensor, kept: Tensor, in_time: bool) -> None:
     fits("grad_n", grad_n, "[N, H]", (N, H), (like.dtype,), like)
-    _kept(N, T, H, like, kept)
+    _kept(N, T, H, like, kept, in_time)
     if grad is None:
         return
-    if kept.dtype == torch.int32:
+    if is_last_zero(kept):
         raise SettingError(f"grad must be None if kept holds last zeros, got shape {tuple(grad.shape)}")
     fits("grad", grad, "[N, T, H]", (N, T, H), (like.dtype,), like)
 

@@ -1,7 +1,8 @@
 """Registers the operators behind `shuffle_scan` with PyTorch: schema, shapes for tracing, derivatives.
 
 Every operator exists twice. In the namespace `srnn` the compiled library replaces the plain PyTorch code on a CPU if it is
-loaded. In `srnn_torch` the plain code always runs, for `backend="torch"`.
+loaded, and Triton on a GPU where it can run. In `srnn_torch` the plain code always runs, for `backend="torch"`. A third
+namespace, `srnn_triton`, is there only with TRITON_INTERPRET=1: it runs the Triton kernels on the CPU, to test them.
 
     shuffle_scan            all states; keeps one bit per unit and step (tanh: the states) for the derivative
     shuffle_scan_final      last state only, not for tanh; keeps one integer per unit, the last step whose derivative is 0
@@ -14,19 +15,23 @@ loaded. In `srnn_torch` the plain code always runs, for `backend="torch"`.
 
 `b` is [N, T, H], or a table [V, H] if `ids` [N, T] is given. `reset` [N, T] is True where a new sequence starts. The dtype of
 `kept` says what it is: bits (uint8), last zeros (int32) or states of tanh. `like` has the shape of b and no memory of its own.
+
+Triton packs its bits along time, [N, T // 32 + 2, H] int32, in the order of the steps and in the frame of the units: entry d is
+of the unit that starts at place d.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from srnn.kernels import arguments, pytorch
+from srnn.kernels import arguments, pytorch, triton
 from srnn.kernels.activations import ACTIVATIONS, tanh_slope
-from srnn.kernels.arguments import checked, shape
+from srnn.kernels.arguments import checked, is_last_zero, shape, words_of
 
-NAMESPACES = ("srnn", "srnn_torch")
+NAMESPACES = ("srnn", "srnn_torch", "srnn_triton") if triton.INTERPRETED else ("srnn", "srnn_torch")
 Maybe = Tensor | None
 
 _BORDERS = "Tensor? permutation, Tensor? lengths, Tensor? reset, bool reverse"
@@ -43,7 +48,7 @@ SCHEMAS = {
     "gated_scan_backward": f"(Tensor? grad, Tensor grad_n, Tensor kept, {_INPUTS}, {_BORDERS}, int[] needs)"
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 }
-# One step of a layer, compiled only: elsewhere the layer's own modules are called.
+# One step of a layer, compiled or in Triton: elsewhere the layer's own modules are called.
 _MAPS = "Tensor[] maps, Tensor? permutation, bool gate, bool bias, str activation"
 CELL_SCHEMAS = {
     "cell": f"(Tensor x, Tensor h, {_MAPS}) -> Tensor",
@@ -74,14 +79,24 @@ def _like(t: Tensor) -> Tensor:
 
 
 class Fakes:
-    """What each operator returns, by shape and dtype alone. `arguments` has checked the arguments before."""
+    """What each operator returns, by shape and dtype alone. `arguments` has checked the arguments before.
 
-    @staticmethod
-    def shuffle_scan(b: Tensor, h0: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
+    Args:
+        in_time: Whether bits are packed along time, as Triton does.
+    """
+
+    def __init__(self, in_time: bool) -> None:
+        self.in_time = in_time
+
+    def shuffle_scan(self, b: Tensor, h0: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
         """States, last states, bits."""
         N, T, H = shape(b, ids)
-        bits = (0,) if ACTIVATIONS[rest[-1]].bounds is None else (N, T, (H + 63) // 64 * 8)
-        return b.new_empty(N, T, H), h0.new_empty(N, H), b.new_empty(bits, dtype=torch.uint8)
+        bits = b.new_empty((N, T, (H + 63) // 64 * 8), dtype=torch.uint8)
+        if ACTIVATIONS[rest[-1]].bounds is None:
+            bits = b.new_empty(0, dtype=torch.uint8)
+        elif self.in_time:
+            bits = b.new_empty((N, words_of(T), H), dtype=torch.int32)
+        return b.new_empty(N, T, H), h0.new_empty(N, H), bits
 
     @staticmethod
     def shuffle_scan_final(b: Tensor, h0: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -96,13 +111,12 @@ class Fakes:
     @staticmethod
     def shuffle_scan_tangent(v: Tensor, v0: Tensor, kept: Tensor, ids: Maybe, *rest: Any) -> tuple[Tensor, ...]:
         """Derivatives of states and last states."""
-        return v.new_empty((0,) if kept.dtype == torch.int32 else shape(v, ids)), v.new_empty(v0.shape)
+        return v.new_empty((0,) if is_last_zero(kept) else shape(v, ids)), v.new_empty(v0.shape)
 
-    @staticmethod
-    def gated_scan(z: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    def gated_scan(self, z: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
         """States, last states, bits."""
         b = z.new_empty(*z.shape[:2], weight.shape[0])
-        return Fakes.shuffle_scan(b, rest[4], None, rest[-1])
+        return self.shuffle_scan(b, rest[4], None, rest[-1])
 
     @staticmethod
     def gated_scan_final(z: Tensor, weight: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -198,7 +212,7 @@ class Derivatives:
     def tangent_backward(self, ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
         """The derivative of the tangent: the backward pass of the scan."""
         kept, like_n, like, *sequence, s = ctx.saved_tensors
-        if kept.dtype == torch.int32:
+        if is_last_zero(kept):
             grads = (None, grads[1])
         if (given := self.incoming((*grads, None), like_n)) is None:
             return (None,) * 8
@@ -271,17 +285,35 @@ class Cell(torch.autograd.Function):
         return dx, dh, None, None, None, None, *dmaps
 
 
-def _fake(name: str) -> Any:
-    return checked(getattr(arguments, name), getattr(Fakes, name))
+def _in_time(namespace: str, args: tuple[Any, ...]) -> bool:
+    """Whether the implementation of an operator of this namespace packs bits along time."""
+    return namespace == "srnn_triton" or (namespace == "srnn" and triton.in_time(args))
+
+
+def _checked(namespace: str, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function after the check of its arguments."""
+    check = getattr(arguments, name)
+    if "Tensor kept" not in SCHEMAS.get(name, ""):
+        return checked(check, function)
+    return checked(lambda *args: check(*args, in_time=_in_time(namespace, args)), function)
+
+
+def _fake(namespace: str, name: str) -> Callable[..., Any]:
+    return _checked(namespace, name, lambda *args: getattr(Fakes(_in_time(namespace, args)), name)(*args))
 
 
 for _name, _schema in CELL_SCHEMAS.items():
     torch.library.define(f"srnn::{_name}", _schema)
-    torch.library.register_fake(f"srnn::{_name}", _fake(_name))
+    torch.library.register_fake(f"srnn::{_name}", _fake("srnn", _name))
+    torch.library.impl(f"srnn::{_name}", "CUDA", _checked("srnn", _name, triton.operator(_name)))
 for _namespace in NAMESPACES:
     for _name, _schema in SCHEMAS.items():
         torch.library.define(f"{_namespace}::{_name}", _schema)
-        _plain = checked(getattr(arguments, _name), getattr(pytorch, _name))
-        torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", _plain)
-        torch.library.register_fake(f"{_namespace}::{_name}", _fake(_name))
+        _plain = getattr(pytorch, _name)
+        _run = triton.operator(_name) if _namespace == "srnn_triton" else _plain
+        torch.library.impl(f"{_namespace}::{_name}", "CompositeExplicitAutograd", _checked(_namespace, _name, _run))
+        if _namespace == "srnn":
+            _run = triton.operator_or(_name, _plain)
+            torch.library.impl(f"srnn::{_name}", "CUDA", _checked("srnn", _name, _run))
+        torch.library.register_fake(f"{_namespace}::{_name}", _fake(_namespace, _name))
     Derivatives(_namespace)

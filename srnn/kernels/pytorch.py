@@ -40,7 +40,7 @@ def shuffle_scan(
     walk = _Walk(b, ids, permutation, lengths, reset, reverse)
     sigma = ACTIVATIONS[activation]
     has_bits = sigma.bounds is not None
-    output, h = b.new_empty(walk.shape), h0.to(_wide(b))
+    output, h = b.new_empty(walk.shape), h0.to(wide_type(b))
     kept = b.new_empty((*walk.shape[:2], (b.shape[-1] + 63) // 64 * 8) if has_bits else 0, dtype=torch.uint8)
     for steps in walk.chunks():
         u = _states(walk.read(b, ids, steps), h, walk.cut(steps), sigma.bounds)
@@ -58,7 +58,7 @@ def shuffle_scan_final(
     """Returns the last states, and the last step at which each unit's derivative was 0."""
     sigma = ACTIVATIONS[activation]
     walk = _Walk(b, ids, permutation, lengths, reset, reverse)
-    h, zero = h0.to(_wide(b)), torch.zeros_like(h0, dtype=torch.int32)
+    h, zero = h0.to(wide_type(b)), torch.zeros_like(h0, dtype=torch.int32)
     for steps in walk.chunks():
         cut = walk.cut(steps)
         u = _states(walk.read(b, ids, steps), h, cut, sigma.bounds)
@@ -87,12 +87,12 @@ def shuffle_scan_backward(
     g_n, and ends with d_1, which gives dh_0 = P^T d_1.
     """
     walk = _Walk(like, ids, permutation, lengths, reset, reverse, adjoint=True)
-    db = like.new_empty(like.shape) if ids is None else like.new_zeros(like.shape, dtype=_wide(like))
+    db = like.new_empty(like.shape) if ids is None else like.new_zeros(like.shape, dtype=wide_type(like))
 
     def store(steps: Tensor, d: Tensor) -> None:
         walk.write(db, ids, steps, walk.settle(d, steps))
 
-    start = grad_n[:, walk.inverse].to(_wide(grad_n))
+    start = grad_n[:, walk.inverse].to(wide_type(grad_n))
     if kept.dtype == torch.int32:
         check_last_zeros(kept, walk.ends, reset, reverse)
         d_1 = _last_stretch(start, walk.ends - kept[:, walk.inverse], walk, store)
@@ -120,7 +120,7 @@ def shuffle_scan_tangent(
         check_last_zeros(kept, walk.ends, reset, reverse)
         # `kept` names a unit by the place where it ends, the walk by the place where it starts
         kept = kept.gather(1, _powers(walk.inverse, walk.ends[:, 0]))
-    s_n = _derivative(v, ids, v0.to(_wide(v)), kept, walk, store)
+    s_n = _derivative(v, ids, v0.to(wide_type(v)), kept, walk, store)
     return states, s_n.to(v.dtype, copy=True)
 
 
@@ -159,12 +159,12 @@ def check_last_zeros(kept: Tensor, ends: Tensor, reset: Maybe, reverse: bool) ->
 
 def input_drive(z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe) -> Tensor:
     """Returns b = (z W^T + c) * sigmoid(x U^T + e), without a gate_weight only the first factor; differentiable."""
-    with _dtype_as_given(z):
+    with dtype_as_given(z):
         b = F.linear(z, weight, bias)
         return b if gate_weight is None else b * F.linear(x, gate_weight, gate_bias).sigmoid()
 
 
-def _dtype_as_given(x: Tensor) -> torch.autocast:
+def dtype_as_given(x: Tensor) -> torch.autocast:
     """Inside, products are not rounded by autocast: the caller has already chosen the dtype."""
     return torch.autocast(x.device.type, enabled=False)
 
@@ -173,7 +173,7 @@ def gated_scan(
     z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe, h0: Tensor, *sequence: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns what `shuffle_scan` returns for b = `input_drive`."""
-    b = input_drive(*_widen(z, weight, bias, x, gate_weight, gate_bias))
+    b = input_drive(*widen(z, weight, bias, x, gate_weight, gate_bias))
     output, h_n, kept = shuffle_scan(b, h0, None, *sequence)
     return output.to(z.dtype), h_n.to(z.dtype), kept
 
@@ -182,7 +182,7 @@ def gated_scan_final(
     z: Tensor, weight: Tensor, bias: Maybe, x: Tensor, gate_weight: Maybe, gate_bias: Maybe, h0: Tensor, *sequence: Any
 ) -> tuple[Tensor, Tensor]:
     """Returns what `shuffle_scan_final` returns for b = `input_drive`."""
-    b = input_drive(*_widen(z, weight, bias, x, gate_weight, gate_bias))
+    b = input_drive(*widen(z, weight, bias, x, gate_weight, gate_bias))
     h_n, zero = shuffle_scan_final(b, h0, None, *sequence)
     return h_n.to(z.dtype), zero
 
@@ -204,11 +204,11 @@ def gated_scan_backward(
     needs: list[bool],
 ) -> tuple[Tensor, ...]:
     """Returns the gradients by all inputs and h0. With b = f * a and a = sigmoid(e): df = db * a, de = db * f * a * (1 - a)."""
-    like = z.new_empty((), dtype=_wide(z)).expand(*z.shape[:2], len(weight))
+    like = z.new_empty((), dtype=wide_type(z)).expand(*z.shape[:2], len(weight))
     df, dh0 = shuffle_scan_backward(grad, grad_n, kept, like, None, permutation, lengths, reset, reverse)
-    f_inputs, e_inputs = _widen(z, weight, bias), _widen(x, gate_weight, gate_bias)
+    f_inputs, e_inputs = widen(z, weight, bias), widen(x, gate_weight, gate_bias)
     gate_grads: tuple[Maybe, ...] = (None, None, None)
-    with _dtype_as_given(z):
+    with dtype_as_given(z):
         if gate_weight is not None:
             a = F.linear(*e_inputs).sigmoid()
             df = df * a
@@ -226,16 +226,21 @@ def _linear_backward(
     return dx, dweight, d.sum((0, 1)) if needs_weight and bias is not None else None
 
 
-def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
-    """Returns h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps` are those of f_r, then the gate's."""
+def cell_factors(x: Tensor, maps: Sequence[Tensor], gate: bool, bias: bool) -> tuple[Tensor, Maybe]:
+    """Returns f_r(x), and W_s x + b_s if there is a gate; differentiable. `maps` are those of f_r, then the gate's."""
     each = list(zip(maps[::2], maps[1::2], strict=True)) if bias else [(weight, None) for weight in maps]
     last = len(each) - 1 - gate
-    b = x
+    z = x
     for linear in each[:last]:
-        b = F.linear(b, *linear).relu()
-    b = F.linear(b, *each[last])
-    if gate:
-        b = b * F.linear(x, *each[-1]).sigmoid()
+        z = F.linear(z, *linear).relu()
+    return F.linear(z, *each[last]), F.linear(x, *each[-1]) if gate else None
+
+
+def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate: bool, bias: bool, activation: str) -> Tensor:
+    """Returns h' = sigma(P h + f_r(x) * sigmoid(W_s x + b_s)), differentiable; `maps` are those of f_r, then the gate's."""
+    b, e = cell_factors(x, maps, gate, bias)
+    if e is not None:
+        b = b * e.sigmoid()
     P_h = h.roll(-1, dims=-1) if permutation is None else h.index_select(-1, permutation)
     return ACTIVATIONS[activation].function(P_h + b)
 
@@ -284,8 +289,8 @@ class _Walk:
         """What each unit meets in these steps [N, L, H], from a sequence b [N, T, H] or a table b [V, H]."""
         times, places = self.times[:, steps - 1], self.ahead[1 : len(steps) + 1]
         if ids is None:
-            return b[self.rows[..., None], times[..., None], places].to(_wide(b))
-        return b[ids[self.rows, times].long()[..., None], places].to(_wide(b))
+            return b[self.rows[..., None], times[..., None], places].to(wide_type(b))
+        return b[ids[self.rows, times].long()[..., None], places].to(wide_type(b))
 
     def write(self, target: Tensor, ids: Maybe, steps: Tensor, values: Tensor) -> None:
         """Puts values [N, L, *] at these steps of a sequence, or adds them to the rows of a table."""
@@ -400,10 +405,11 @@ def _bits(like: Tensor) -> Tensor:
     return torch.arange(8, dtype=torch.uint8, device=like.device)[:, None]
 
 
-def _wide(x: Tensor) -> torch.dtype:
+def wide_type(x: Tensor) -> torch.dtype:
     """The type to compute in."""
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def _widen(*tensors: Maybe) -> list[Any]:
-    return [None if t is None else t.to(_wide(t)) for t in tensors]
+def widen(*tensors: Maybe) -> list[Any]:
+    """The tensors in the type to compute in."""
+    return [None if t is None else t.to(wide_type(t)) for t in tensors]

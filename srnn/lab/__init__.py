@@ -31,7 +31,8 @@ def __getattr__(name: str) -> Any:
     """Imports a public name when it is first used, so that commands that do not need torch do not import it."""
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(import_module(home), name)
+            globals()[name] = found = getattr(import_module(home), name)
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -8,6 +8,7 @@ onnx nor onnxscript. Translating needs both: pip install 'srnn[onnx]'.
 N sequences, T steps, C inputs, H units, V symbols.
 """
 
+import functools
 import importlib
 import importlib.util
 import logging
@@ -29,6 +30,7 @@ from srnn.stack import SRNNStack
 
 OPSET = 18  # the version of ONNX's operators that `export` writes
 INT64, FLOAT = 7, 1  # ONNX's numbers of these dtypes
+CHATTY = ("torch.onnx._internal.exporter._registration", "onnxscript.optimizer._constant_folding")  # loggers
 Table = dict[Callable[..., Any], Callable[..., Any]]
 
 
@@ -127,31 +129,25 @@ def require_packages() -> None:
 @contextmanager
 def _quiet() -> Any:
     """Without messages of torch about packages that we do not use and about its own code."""
-    log = logging.getLogger("torch.onnx._internal.exporter._registration")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    logs = [logging.getLogger(name) for name in CHATTY]
+    levels = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
 
 
 def shuffle_scan(
-    b: Any, h0: Any, ids: Any, permutation: Any, lengths: Any, reset: Any, reverse: bool, activation: str
-) -> tuple[Any, Any, Any]:
-    """Translates `srnn::shuffle_scan`. What it keeps for the derivative is not computed."""
+    b: Any, h0: Any, ids: Any, permutation: Any, lengths: Any, reset: Any, reverse: bool, activation: str, final: bool = False
+) -> tuple[Any, ...]:
+    """Translates `srnn::shuffle_scan`, and `srnn::shuffle_scan_final` with `final`."""
     b = b if ids is None else _op().Gather(b, _op().Cast(ids, to=INT64))
-    return *_scan(b, h0, permutation, lengths, reset, reverse, activation), _nothing()
-
-
-def shuffle_scan_final(
-    b: Any, h0: Any, ids: Any, permutation: Any, lengths: Any, reset: Any, reverse: bool, activation: str
-) -> tuple[Any, Any]:
-    """Translates `srnn::shuffle_scan_final`."""
-    b = b if ids is None else _op().Gather(b, _op().Cast(ids, to=INT64))
-    return _scan(b, h0, permutation, lengths, reset, reverse, activation, final=True)[1], _nothing()
+    return _scan(b, h0, permutation, lengths, reset, reverse, activation, final)
 
 
 def gated_scan(
@@ -167,29 +163,11 @@ def gated_scan(
     reset: Any,
     reverse: bool,
     activation: str,
-) -> tuple[Any, Any, Any]:
-    """Translates `srnn::gated_scan`."""
+    final: bool = False,
+) -> tuple[Any, ...]:
+    """Translates `srnn::gated_scan`, and `srnn::gated_scan_final` with `final`."""
     b = _drive(z, weight, bias, x, gate_weight, gate_bias)
-    return *_scan(b, h0, permutation, lengths, reset, reverse, activation), _nothing()
-
-
-def gated_scan_final(
-    z: Any,
-    weight: Any,
-    bias: Any,
-    x: Any,
-    gate_weight: Any,
-    gate_bias: Any,
-    h0: Any,
-    permutation: Any,
-    lengths: Any,
-    reset: Any,
-    reverse: bool,
-    activation: str,
-) -> tuple[Any, Any]:
-    """Translates `srnn::gated_scan_final`."""
-    b = _drive(z, weight, bias, x, gate_weight, gate_bias)
-    return _scan(b, h0, permutation, lengths, reset, reverse, activation, final=True)[1], _nothing()
+    return _scan(b, h0, permutation, lengths, reset, reverse, activation, final)
 
 
 def cell(x: Any, h: Any, maps: Any, permutation: Any, gate: bool, bias: bool, activation: str) -> Any:
@@ -208,9 +186,10 @@ def cell(x: Any, h: Any, maps: Any, permutation: Any, gate: bool, bias: bool, ac
 
 
 TABLE: Table = {torch.ops.srnn.cell.default: cell} | {
-    getattr(getattr(torch.ops, namespace), function.__name__).default: function
+    getattr(getattr(torch.ops, namespace), name).default: function
     for namespace in ops.NAMESPACES
-    for function in (shuffle_scan, shuffle_scan_final, gated_scan, gated_scan_final)
+    for scan in (shuffle_scan, gated_scan)
+    for name, function in ((scan.__name__, scan), (f"{scan.__name__}_final", functools.partial(scan, final=True)))
 }
 
 
@@ -256,9 +235,9 @@ def _linear(x: Any, weight: Any, bias: Any) -> Any:
 
 
 def _scan(
-    b: Any, h0: Any, permutation: Any, lengths: Any, reset: Any, reverse: bool, activation: str, final: bool = False
-) -> tuple[Any, Any]:
-    """All states (None with `final`) and the last ones, in the dtype of h0."""
+    b: Any, h0: Any, permutation: Any, lengths: Any, reset: Any, reverse: bool, activation: str, final: bool
+) -> tuple[Any, ...]:
+    """All states (not with `final`) and the last ones, in the dtype of h0. What is kept for the derivative is not computed."""
     scans, op, h, bounds, order = _scans(), _op(), _wide(h0), ACTIVATIONS[activation].bounds, [int(reverse)]
     b = op.Cast(b, to=FLOAT) if _is_half(h0) else b
     given = b, h, _index(permutation, h0.shape[1])
@@ -273,7 +252,8 @@ def _scan(
         h_n = scans.clamp_scan_final(*given, order=order)
     else:
         states, h_n = (scans.tanh_scan if bounds is None else scans.clamp_scan)(*given, order=order, order_out=order)
-    return None if final else op.CastLike(states, h0), op.CastLike(h_n, h0)
+    results = [op.CastLike(each, h0) for each in ((h_n,) if final else (states, h_n))]
+    return *results, _nothing()
 
 
 def _masks(b: Any, lengths: Any, reset: Any, reverse: bool) -> tuple[Any, Any]:

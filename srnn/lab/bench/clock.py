@@ -14,6 +14,7 @@ from srnn import kernels
 from srnn.lab.training.loop import torch_unchanged
 
 Call = Callable[[], Any]
+CPU = torch.device("cpu")
 
 
 @dataclass
@@ -24,11 +25,13 @@ class Clock:
         rounds: How often each call has its turn.
         quick: Whether a call slower than a third of a second has one round only.
         tick: Is called with the share of the measurement that has just been done.
+        device: Where the calls compute. On an accelerator, its own events measure from the first kernel to the last.
     """
 
     rounds: int
     quick: bool = False
     tick: Callable[[float], object] = lambda share: None
+    device: torch.device = CPU
 
     def race(self, sides: Mapping[Any, Call]) -> dict[Any, list[float]]:
         """Returns the seconds of one call, for each side and round.
@@ -37,8 +40,8 @@ class Clock:
         """
         share, calls, rounds = 1 / (len(sides) * (self.rounds + 1)), {}, {}
         for name, call in sides.items():
-            first = _seconds(call)  # fills caches and memory pools, and shows how slow the side is
-            calls[name] = max(1, min(20, int(0.05 / (first if first > 0.05 else _seconds(call)))))
+            first = self.measure(call)  # fills caches and memory pools, and shows how slow the side is
+            calls[name] = max(1, min(20, int(0.05 / (first if first > 0.05 else self.measure(call)))))
             rounds[name] = 1 if self.quick and first > 1 / 3 else self.rounds
             self.tick(share)
         times: dict[Any, list[float]] = {name: [] for name in sides}
@@ -48,12 +51,25 @@ class Clock:
             for number in range(self.rounds):
                 for name, call in sides.items():
                     if number < rounds[name]:
-                        times[name].append(median(_seconds(call) for _ in range(calls[name])))
+                        times[name].append(median(self.measure(call) for _ in range(calls[name])))
                     self.tick(share)
         finally:
             if collecting:
                 gc.enable()
         return times
+
+    def measure(self, call: Call) -> float:
+        """Returns the seconds of one call."""
+        if self.device.type == "cpu":
+            begin = time.perf_counter()
+            call()
+            return time.perf_counter() - begin
+        first, last = (torch.Event(self.device, enable_timing=True) for _ in range(2))
+        first.record()
+        call()
+        last.record()
+        last.synchronize()
+        return first.elapsed_time(last) / 1e3
 
 
 def ratio(times: Mapping[Any, list[float]], over: Any, under: Any) -> float:
@@ -77,9 +93,3 @@ def on_backend(backend: str, call: Call) -> Call:
             return call()
 
     return changed
-
-
-def _seconds(call: Call) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start

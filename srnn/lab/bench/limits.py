@@ -49,7 +49,14 @@ class Limit:
 
 
 def scan(
-    form: str, N: int, T: int, H: int, background: float = 0.81, draw: Callable[..., Tensor] = torch.rand, **options: Any
+    form: str,
+    N: int,
+    T: int,
+    H: int,
+    background: float = 0.81,
+    draw: Callable[..., Tensor] = torch.rand,
+    device: str = "cpu",
+    **options: Any,
 ) -> Callable[[], list[Tensor]]:
     """Returns a call of the scan alone.
 
@@ -62,12 +69,14 @@ def scan(
         H: Units.
         background: Share of grey level 0 in the symbols of the table.
         draw: Draws the elements of b.
+        device: Where to compute.
         options: Of `shuffle_scan`.
     """
     if form == "dense":
-        b = draw(N, T, H)
+        b = draw(N, T, H, device=device)
         return lambda: [kernels.shuffle_scan(b, **options)]
-    table, ids, grad = draw(256, H).requires_grad_(), grey_levels(N, T, background), torch.randn(N, H)
+    table, grad = draw(256, H, device=device).requires_grad_(), torch.randn(N, H, device=device)
+    ids = grey_levels(N, T, background).to(device)
 
     def forward_and_backward() -> list[Tensor]:
         state = kernels.shuffle_scan(table, ids=ids, final=True, **options)

@@ -98,6 +98,7 @@ class Setting:
         H: The number of units.
         mlp: The widths of the hidden layers of f_r.
         floors: By baseline, how many times faster SRNN should be.
+        device: Where the step computes.
     """
 
     key: str
@@ -111,6 +112,7 @@ class Setting:
     H: int = 128
     mlp: tuple[int, ...] = (32,)
     floors: Mapping[str, float] = field(default_factory=dict)
+    device: str = "cpu"
 
     @property
     def task(self) -> Task:
@@ -118,7 +120,7 @@ class Setting:
 
     @property
     def batch(self) -> Batch:
-        return self.task.batch(0, self.N, 0)
+        return self.task.batch(0, self.N, 0).to(torch.device(self.device))
 
     @property
     def network(self) -> SRNNNetwork:
@@ -201,7 +203,7 @@ def make_run(s: Setting, network: Network, **settings: Any) -> Run:
     """Returns a run that repeats one batch of a setting, with RMSprop unless `settings` names another optimizer."""
     task, batch = s.task, s.batch
     fixed = type(type(task).__name__, (type(task),), {"batch": lambda self, *which: batch})(**asdict(task))
-    return Run(fixed, network, batch_size=s.N, steps=10**9, threads=torch.get_num_threads(), **settings)
+    return Run(fixed, network, batch_size=s.N, steps=10**9, threads=torch.get_num_threads(), device=s.device, **settings)
 
 
 def run_of(s: Setting, name: str) -> Run:
@@ -225,7 +227,7 @@ def training_step(s: Setting, name: str) -> Call:
 
 def layer_alone(s: Setting, name: str) -> Call:
     """Returns a call of forward and backward of the layer. The baselines' inputs are symbols that are embedded already."""
-    model, x = make_model(run_of(s, name)), s.batch.input
+    model, x = make_model(run_of(s, name)).to(s.device), s.batch.input
     inputs: list[Tensor] = list(model.rnn.parameters())
     states: Callable[[], Any] = partial(model.states, x)
     if model.embedding is not None and name == "srnn":

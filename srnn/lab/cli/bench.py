@@ -27,6 +27,12 @@ def bench(
     swap: Annotated[
         bool, typer.Option("--swap", help="Train six small programs with nn.GRU, nn.LSTM, SRNN and SRNNStack.")
     ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="Measure training steps and scans on this device, such as cuda.", show_default=False)
+    ] = None,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Compare files of srnn export with PyTorch, for small models.")
+    ] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes of --swap, with one thread each.")] = 1,
     only: Annotated[
         list[str] | None, typer.Option(help="Run this benchmark, or this program of --swap, only. Repeat it for several.")
@@ -42,10 +48,14 @@ def bench(
     srnn bench --networks --readme docs/networks.md
     srnn bench --scale --readme docs/scale.md
     srnn bench --step
+    srnn bench --parity --readme docs/export.md
     srnn bench --swap --jobs 2 --readme docs/migrate.md
+    srnn bench --device cuda
     srnn bench --readme docs/benchmark.md[/dim]
     """
     from srnn.lab import bench as benchmark
+    from srnn.lab.bench import device as on_device
+    from srnn.lab.bench import parity as comparing
     from srnn.lab.bench import scale as scaling
     from srnn.lab.bench import step as stepping
     from srnn.lab.bench import swap as swapping
@@ -53,7 +63,15 @@ def bench(
     rounds = repeats or (3 if quick else 15)
     if jobs != 1 and not swap:
         raise SettingError(f"--jobs is an option of --swap, got {jobs} without it")
-    if swap:
+    if device is not None:
+        if networks or scale or step or parity or swap or only or readme:
+            raise SettingError("--device is a benchmark of its own: leave out --only, --readme and the other benchmarks")
+        on_device.main(device, repeats or (3 if quick else 7), quick, threads, out)
+    elif parity:
+        if networks or scale or step or swap or only or repeats or threads != 2:
+            raise SettingError("--parity measures no times: leave out all options but --quick, --out and --readme")
+        comparing.main(quick, out, readme)
+    elif swap:
         if networks or scale or step or repeats or threads != 2:
             raise SettingError("--swap runs one thread per job: leave out --networks, --scale, --step, --repeats and --threads")
         swapping.main(quick, jobs, out, readme, only or ())

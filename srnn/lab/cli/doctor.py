@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,18 +17,25 @@ ABOUT = {
     "reference": "a plain loop over time, the specification",
     "torch": "plain PyTorch operations, on any device",
     "native": "compiled C++ for the CPU",
+    "triton": "Triton kernels for a GPU",
 }
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    selftest: Annotated[
+        bool, typer.Option("--selftest", help="Compare every backend with the reference on every device, with every dtype.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """Check the installation: backends, versions and data sets.
 
     Each backend is compared with the reference. The exit code is 1 if values or gradients differ.
 
     [dim]srnn doctor
-    srnn doctor --json | python -m json.tool[/dim]
+    srnn doctor --json | python -m json.tool
+    srnn doctor --selftest --json > selftest.json[/dim]
     """
-    found = examine()
+    found = examine(selftest)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
@@ -37,20 +44,22 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def examine() -> dict[str, Any]:
+def examine(selftest: bool = False) -> dict[str, Any]:
     """Returns all findings as plain values. `healthy` is false if a backend differs from the reference."""
     import torch
 
     from srnn import kernels
     from srnn.lab import data
-    from srnn.lab.measures.backends import examine_backend
+    from srnn.lab.measures import backends
     from srnn.lab.networks import scans
 
-    backends = {name: examine_backend(name) for name in ABOUT}
+    place = backends.CPU if kernels.triton.INTERPRETED else torch.device("cuda")
+    found = {name: backends.examine_backend(name, place if name == "triton" else backends.CPU) for name in ABOUT}
+    tests = list(backends.selftest()) if selftest else []
     wish, problem = kernels.default_backend(), None
     if wish not in kernels.BACKENDS:
         problem = f"SRNN_BACKEND={wish} names no backend. Choose one of {', '.join(kernels.BACKENDS)}"
-    elif wish != "auto" and not backends[wish]["available"]:
+    elif wish != "auto" and not found[wish]["available"]:
         problem = f"SRNN_BACKEND={wish} asks for a backend that is not available"
     return {
         "srnn": srnn.__version__,
@@ -60,14 +69,25 @@ def examine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "backends": backends,
+        "backends": found,
         "scans_error": scans.load_error(),
         "data": {entry["name"]: {key: entry[key] for key in ("state", "where", "detail")} for entry in data.status()},
         "auto": None if problem else kernels.auto_backend(),
+        "devices": [] if problem else [_accelerator(device) for device in backends.devices()[1:]],
         "SRNN_BACKEND": wish,
         "problem": problem,
-        "healthy": problem is None and all(backend["equals_reference"] is not False for backend in backends.values()),
+        "selftest": tests,
+        "healthy": problem is None and all(each["equals_reference"] is not False for each in (*found.values(), *tests)),
     }
+
+
+def _accelerator(device: Any) -> dict[str, Any]:
+    """What a device is, the backend that "auto" runs there, and why it is not a compiled one."""
+    from srnn import kernels
+    from srnn.lab.records import store
+
+    reason = kernels.triton.error(device) if device.type == "cuda" else "compiled kernels are for the CPU and for CUDA"
+    return {"device": str(device), **store.device(device), "auto": kernels.auto_backend(device), "reason": reason}
 
 
 def show(found: dict[str, Any], console: Console) -> None:
@@ -85,6 +105,10 @@ def show(found: dict[str, Any], console: Console) -> None:
     rows = [(name, ABOUT[name], states[each["available"]], _verdict(name, each)) for name, each in found["backends"].items()]
     print_table(console, ("backend", "what it is", "state", "compared with the reference"), rows)
     console.print()
+    for test in found["selftest"]:
+        say(console, _line(test))
+    if found["selftest"]:
+        console.print()
 
     for name, backend in found["backends"].items():
         if backend["reason"] is not None:
@@ -102,6 +126,21 @@ def show(found: dict[str, Any], console: Console) -> None:
         return
     wish = "" if found["SRNN_BACKEND"] == "auto" else f" (SRNN_BACKEND={found['SRNN_BACKEND']})"
     console.print(f"The backend on a CPU is [bold]{found['auto']}[/bold]{wish}.", highlight=False)
+    for each in found["devices"]:
+        why = f": {each['reason']}" if each["reason"] is not None and not wish else wish
+        say(console, f"The backend on {each['device']} ({each['name']}) is {each['auto']}{why}.")
+
+
+def _line(test: dict[str, Any]) -> str:
+    """What the self-test found for a backend on a device, in one line."""
+    if test["reason"] is not None:
+        found = f"not available. {test['reason']}"
+    elif test["error"] is not None:
+        found = f"fails: {test['error']}"
+    else:
+        worst = ", ".join(f"{dtype} {difference:.0e}" for dtype, difference in test["differences"].items())
+        found = f"{'equals' if test['equals_reference'] else 'DIFFERS FROM'} the reference up to {worst}"
+    return f"{test['backend']} on {test['device']}: {found}"
 
 
 def _verdict(name: str, backend: dict[str, Any]) -> Text:

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from srnn.errors import SettingError
 from srnn.lab.settings import Rule, from_text, rules
 
-TASK, NETWORK, RUN, FILES = "Task", "Network (srnn info NAME lists more)", "Model and training", "Files"
+TASK, DATA, NETWORK, RUN, FILES = "Task", "Data", "Network (srnn info NAME lists more)", "Model and training", "Files"
 NOT_OPTIONS = ("task", "network", "recipe")  # settings of a run that `srnn train` has arguments for
 NARROW = 60  # columns
 LAB = Path(__file__).parents[1]
@@ -86,11 +86,11 @@ def recipe_names() -> list[str]:
 
 
 def setting_names(with_tasks: bool = True) -> list[str]:
-    """Returns the names of all settings that have an option, with or without those of tasks."""
+    """Returns the names of all settings that have an option: those of tasks, or of questions about a table, and the others."""
     declared = r"^    (\w+): [^=\n]+ = setting\("
-    places = (*(["tasks/*.py"] if with_tasks else []), "networks/*.py", "training/run.py")
+    places = ("tasks/*.py" if with_tasks else "data/fitting.py", "networks/*.py", "training/run.py")
     names = [name for files in places for name in _declared(files, declared)]
-    return [name for name in dict.fromkeys(names) if name not in NOT_OPTIONS]
+    return [name for name in dict.fromkeys(names) if name not in NOT_OPTIONS or not with_tasks]
 
 
 Data = Annotated[Path | None, typer.Option(help="Folder of data sets, searched before those of $SRNN_DATA.")]
@@ -127,11 +127,11 @@ Trust = Annotated[
 
 @cache
 def setting_options(names_only: bool, with_tasks: bool = True) -> list[Any]:
-    """Returns an option of `srnn train` for each setting of a run, of the tasks and of the networks.
+    """Returns an option of `srnn train` or `srnn fit` for each setting of a run, of the tasks and of the networks.
 
     Args:
         names_only: True for shell completion, which needs no more, and must not import torch.
-        with_tasks: False for `srnn fit`, whose task has options of its own.
+        with_tasks: False for `srnn fit`, which has the fields of `Question` instead.
     """
     names = setting_names(with_tasks) if names_only else []
     described = {name: (str, typer.Option(f"--{_dashed(name)}")) for name in names} or _described(with_tasks)
@@ -152,18 +152,20 @@ def setting_options(names_only: bool, with_tasks: bool = True) -> list[Any]:
 
 def _described(with_tasks: bool) -> dict[str, tuple[Any, Any]]:
     """Returns type and option of each setting. The options of the baselines are hidden: they would fill two screens."""
+    from srnn.lab.data.fitting import Question
     from srnn.lab.networks import NETWORKS
     from srnn.lab.tasks import TASKS
     from srnn.lab.training.run import Run
 
     found: dict[str, tuple[Any, Any]] = {}
-    for panel, kinds in ((TASK, TASKS if with_tasks else {}), (NETWORK, NETWORKS), (RUN, {"": Run})):
+    asked: tuple[str, Mapping[str, type]] = (TASK, TASKS) if with_tasks else (DATA, {"": Question})
+    for panel, kinds in (asked, (NETWORK, NETWORKS), (RUN, {"": Run})):
         owners: dict[str, dict[Rule, list[str]]] = {}
         for name, kind in kinds.items():
             for rule in rules(kind).values():
                 owners.setdefault(rule.name, {}).setdefault(rule, []).append(name)
         for name, by_rule in owners.items():
-            if name in NOT_OPTIONS:
+            if name in NOT_OPTIONS and panel != DATA:
                 continue
             is_shared = all(len(names) == len(kinds) for names in by_rule.values())
             helps = [rule.help if is_shared else f"{', '.join(names)}: {rule.help}" for rule, names in by_rule.items()]
@@ -176,12 +178,13 @@ def _option(rule: Rule, help: str, panel: str, is_hidden: bool) -> tuple[Any, An
     dashed = _dashed(rule.name)
     is_permission = dashed.startswith("allow-")  # off unless given, and too long a name for a pair on a narrow terminal
     flag = f"--{dashed}/--no-{dashed}" if rule.kind is bool and not is_permission else f"--{dashed}"
-    metavar = "" if rule.kind is bool else None
+    metavar = "" if rule.kind is bool else {int: "N,N,...", str: "COLUMN,..."}.get(rule.kind or str) if rule.is_tuple else None
+    if rule.is_tuple and rule.kind is str:  # of columns, whose names may have commas, so that the option can be repeated
+        kind: Any = list[str]
+    else:
+        kind = str if rule.is_tuple or rule.kind is None else rule.kind
     help += f" One of {', '.join(rule.choices)}." if rule.choices else ""
-    option = typer.Option(
-        flag, help=help, metavar="N,N,..." if rule.is_tuple else metavar, rich_help_panel=panel, hidden=is_hidden
-    )
-    return str if rule.is_tuple or rule.kind is None else rule.kind, option
+    return kind, typer.Option(flag, help=help, metavar=metavar, rich_help_panel=panel, hidden=is_hidden)
 
 
 def _dashed(name: str) -> str:

@@ -67,6 +67,8 @@ def _load(path: Path) -> "Model":
     from srnn.lab.tasks.fitted import Fitted
     from srnn.lab.training.weights import load, weights_file
 
+    if path.suffix in (".onnx", ".pt2", ".h", ".csv"):
+        raise SettingError(f"srnn predict takes a run folder or a file of srnn export --format safetensors, got {path}")
     model = load(path) if path.is_dir() else tensors.load(path)[1].eval()
     if not isinstance(model.task, Fitted):
         raise SettingError(f"{path} is of the task {model.task.name}. srnn predict takes the models of srnn fit")
@@ -123,7 +125,7 @@ def _answer_stream(model: Any, level: float, as_json: bool) -> None:
     from srnn.lab.tasks.prediction import Stream
 
     stream = Stream(model, model.task.prepared, level=level)
-    answers = (answer for row in _rows() for answer in stream.answer(row))
+    answers = (answer for number, row in _rows() for answer in _answers(stream, number, row))
     try:
         for line in _lines(answers, as_json):
             sys.stdout.write(line)
@@ -132,8 +134,15 @@ def _answer_stream(model: Any, level: float, as_json: bool) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _rows() -> Iterator[dict[str, Any]]:
-    """Yields the rows of standard input: JSON objects, or lines of CSV after one with the names of the columns."""
+def _answers(stream: Any, number: int, row: dict[str, Any]) -> list[dict[str, Any]]:
+    try:
+        return stream.answer(row)
+    except DataError as error:
+        raise DataError(f"line {number} of the stream: {error}") from None
+
+
+def _rows() -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields number and row of each line of standard input: JSON objects, or CSV after a line with the names of the columns."""
     from srnn.lab.data.table import check_names
 
     names: list[str] = []
@@ -142,7 +151,7 @@ def _rows() -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             if not names and line.lstrip().startswith("{"):
-                yield _object(line, number)
+                yield number, _object(line, number)
                 continue
             cells = next(csv.reader([line], strict=True))
             if not names:
@@ -150,7 +159,7 @@ def _rows() -> Iterator[dict[str, Any]]:
             elif len(cells) != len(names):
                 raise DataError(f"line {number} of the stream must have {len(names)} cells, as the first, got {len(cells)}")
             else:
-                yield dict(zip(names, cells, strict=True))
+                yield number, dict(zip(names, cells, strict=True))
     except UnicodeDecodeError as error:
         raise DataError(f"the stream is not UTF-8 text ({error.reason})") from None
     except csv.Error as error:

@@ -5,14 +5,17 @@ Nothing is guessed silently. Every choice has a line in the notes, and an option
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from srnn.errors import DataError, SettingError, one_of
 from srnn.lab.data.preparation import CLASSIFY, FORECAST, KINDS, REGRESS, TAG, Input, Preparation, unseen_note
-from srnn.lab.data.sequences import FORMATS, Layout, Sequences, choose_layout, group_rows, numbers_of, unroll
+from srnn.lab.data.sequences import FORMATS, Layout, Sequences, choose_layout, group_rows, numbered_columns, numbers_of, unroll
 from srnn.lab.data.table import Column, Table
+from srnn.lab.settings import Settings, setting
 
 SPLITS = ("train", "val", "test")
 FEW_CLASSES = 20  # as many whole numbers or fewer are classes, unless --task regress is given
@@ -23,22 +26,24 @@ PERFECT = 1 - 1e-9  # a correlation with the target above this is a leak
 
 
 @dataclass(frozen=True)
-class Question:
-    """What the user asked for. Empty values are found out from the table."""
+class Question(Settings):
+    """What the user asked for. Empty values are found out from the table. `srnn fit` has an option for each field."""
 
-    target: str = ""
-    id: str = ""
-    time: str = ""
-    group: str = ""
-    task: str = ""
-    format: str = ""
-    horizon: int = 0
-    window: int = 0
-    inputs: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    val: float = 0.15
-    test: float = 0.15
+    target: str = setting("", "Column to predict. In a folder of files per class it is the class, unless given.")
+    id: str = setting("", "Column that names the sequence of a row. Without it the table is one sequence.")
+    time: str = setting("", "Column to sort the rows of a sequence by. Without it they stay as they are in the file.")
+    group: str = setting("", "Column whose values stay together in the split, such as the speaker.")
+    task: str = setting("", "classify, regress, tag or forecast. Found out from the target, unless given.")
+    format: str = setting("", "long (a row per step), wide or text (a row per sequence). Found out, unless given.")
+    horizon: int = setting(0, "Steps that a forecast predicts, 1 unless given.", least=0)
+    window: int = setting(
+        0, "Longest piece that is trained at once with --task tag and forecast. At most 256 unless given.", least=0
+    )
+    inputs: tuple[str, ...] = setting((), "Columns to read, unless all others.")
+    drop: tuple[str, ...] = setting((), "Columns to leave out.")
+    text: tuple[str, ...] = setting((), "Columns of numbers to read as text.")
+    val: float = setting(0.15, "Share that selects the weights, 0.15 unless given.")
+    test: float = setting(0.15, "Share that is tested at the end, 0.15 unless given.")
 
 
 def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
@@ -55,6 +60,41 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
         SettingError: A value of `asked` does not go with the table, or an input gives the target away.
         DataError: The table cannot be used, or is too small.
     """
+    target, kind = _checked(table, asked)
+    given = Layout(asked.format, asked.id or table.id, asked.time or None, asked.group or None)
+    candidates = _candidates(table, target, given, asked, kind)
+    as_asked = _as_text(table, asked.text)
+    layout, reason = choose_layout(as_asked, given, candidates, is_answer_per_sequence=kind in (CLASSIFY, REGRESS))
+    long, inner = unroll(as_asked, layout)
+    sequences = group_rows(long, inner)
+    kind, why = _task(kind, sequences, target, layout)
+    sequences, dropped = _with_answers(sequences, target, kind)
+    draft = _draft(sequences, layout, kind, target, asked)
+    sequences, short = _long_enough(sequences, draft)
+    parts = split(sequences, draft)
+    _check_parts(sequences, draft)
+    columns = _columns(long, layout, candidates, target if kind == FORECAST else None)
+    _refuse_leaks(sequences, draft, columns, is_explicit=bool(asked.inputs))
+    training = training_rows(sequences, draft, parts["train"])
+    found, left_out = _fit(sequences, draft, columns, training, asked.window)
+    notes = [
+        f"{table.source}: {len(table):,} rows, {_counted(sequences, inner)}, format {layout.format} ({reason})",
+        f"task: {_described(found)} ({why})",
+        f"inputs: {_listed(found.inputs, training, sequences.table)}",
+        *left_out,
+        *sequences.notes,
+        *dropped,
+        *short,
+        *_singles(sequences, found),
+        _split_note(sequences, found, parts),
+        *_absent_classes(sequences, found, parts),
+        *unseen_note(found.unseen(sequences.table), "outside the training part"),
+    ]
+    return found, notes
+
+
+def _checked(table: Table, asked: Question) -> tuple[str, str]:
+    """Return the target, and the kind of task or "" if it is to be found out. Options that contradict are an error."""
     target = asked.target or table.target or ""
     if not target:
         raise SettingError(
@@ -68,63 +108,45 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
         raise SettingError(f"--val and --test must be above 0 and below 1 together, got {asked.val:g} and {asked.test:g}")
     if asked.horizon and asked.task not in ("", FORECAST):
         raise SettingError(f"--horizon is for --task {FORECAST}, got --task {asked.task}")
-    kind = asked.task or (FORECAST if asked.horizon else "")
-    given = Layout(asked.format, asked.id or table.id, asked.time or None, asked.group or None)
-    candidates = _candidates(table, target, given, asked)
-    layout, reason = choose_layout(
-        _as_text(table, asked.text), given, candidates, is_answer_per_sequence=kind in (CLASSIFY, REGRESS)
-    )
-    long, inner = unroll(_as_text(table, asked.text), layout)
-    sequences = group_rows(long, inner)
-    columns = list(layout.steps or ()) + [
-        name for name in candidates if name in long.columns and name not in (layout.steps or ())
-    ]
-    kind, why = _task(kind, sequences, target, layout)
-    sequences, dropped = _with_answers(sequences, target, kind)
-    if kind == FORECAST and target not in columns:
-        columns = [target, *columns]
-    classes = (
-        _classes(sequences, target, kind) if kind == CLASSIFY or (kind == TAG and not _is_real(sequences, target)) else None
-    )
-    horizon = (asked.horizon or 1) if kind == FORECAST else 0
-    draft = Preparation(
+    return target, asked.task or (FORECAST if asked.horizon else "")
+
+
+def _draft(sequences: Sequences, layout: Layout, kind: str, target: str, asked: Question) -> Preparation:
+    """Return the preparation without what is learned from the training part."""
+    is_classes = kind == CLASSIFY or (kind == TAG and not _is_real(sequences, target))
+    return Preparation(
         layout,
         kind,
         target,
         [],
-        classes,
+        _classes(sequences, target) if is_classes else None,
         [0.0],
         [1.0],
-        horizon,
+        (asked.horizon or 1) if kind == FORECAST else 0,
         val=asked.val,
         test=asked.test,
         in_time=kind == FORECAST or len(sequences.names) == 1,
     )
-    sequences, short = _long_enough(sequences, draft)
-    parts = split(sequences, draft)
-    training = training_rows(sequences, draft, parts["train"])
-    _refuse_leaks(sequences, draft, columns, is_explicit=bool(asked.inputs))
-    inputs, left_out = _fit_inputs(sequences.table, columns, training, target if kind == FORECAST else "")
+
+
+def _columns(long: Table, layout: Layout, candidates: Sequence[str], always: str | None) -> list[str]:
+    """Return the columns of the long table that may be inputs: those of the steps first, and `always` that one."""
+    steps = list(layout.steps or ())
+    found = [*steps, *(name for name in candidates if name in long.columns and name not in steps)]
+    return found if always is None or always in found else [always, *found]
+
+
+def _fit(
+    sequences: Sequences, draft: Preparation, columns: Sequence[str], training: NDArray[numpy.int64], window: int
+) -> tuple[Preparation, list[str]]:
+    """Return the preparation with all that is learned from the rows of the training part, and lines about omitted columns."""
     mean, scale = _fit_target(sequences, draft, training)
-    lengths = sequences.lengths
-    found = replace(
-        draft, inputs=inputs, mean=mean, scale=scale, window=_window(asked, draft, lengths), steps=usual_length(lengths)
-    )
+    inputs, left_out = _fit_inputs(sequences.table, columns, training)
+    steps = usual_length(sequences.lengths)
     if draft.every_step:
-        found = replace(found, steps=min(found.steps, found.window))
-    notes = [
-        f"{table.source}: {len(table):,} rows, {_counted(sequences, inner)}, format {layout.format} ({reason})",
-        f"task: {_described(found)} ({why})",
-        f"inputs: {_listed(inputs, training, sequences.table)}",
-        *left_out,
-        *sequences.notes,
-        *dropped,
-        *short,
-        *_singles(sequences, found),
-        _split_note(sequences, found, parts),
-        *_absent_classes(sequences, found, parts),
-    ]
-    return found, [*notes, *unseen_note(found.unseen(sequences.table), "outside the training part")]
+        window = window or _window(draft, int(sequences.lengths.max()))
+        steps = min(steps, window)
+    return replace(draft, inputs=inputs, mean=mean, scale=scale, window=window, steps=steps), left_out
 
 
 def _as_text(table: Table, names: Sequence[str]) -> Table:
@@ -132,27 +154,30 @@ def _as_text(table: Table, names: Sequence[str]) -> Table:
     return replace(table, columns=dict(table.columns) | {name: Column(table[name].texts, is_exact=True) for name in names})
 
 
-def _candidates(table: Table, target: str, layout: Layout, asked: Question) -> list[str]:
+def _candidates(table: Table, target: str, layout: Layout, asked: Question, kind: str) -> list[str]:
     """Return the columns that may be inputs."""
     roles = {"--target": target, "--id": layout.id, "--time": layout.time, "--group": layout.group}
-    for option, name in roles.items():
-        if name:
+    given = {option: name for option, name in roles.items() if name}
+    for name in (*given.values(), *asked.inputs, *asked.drop, *asked.text):
+        if name != target or not _names_steps(table, target):
             table[name]
-            if other := next(
-                (o for o, n in roles.items() if n == name and o != option and {o, option} != {"--id", "--group"}), None
-            ):
-                raise SettingError(f"{option} and {other} are both {name!r}. Give two different columns")
-    for name in (*asked.inputs, *asked.drop, *asked.text):
-        table[name]
-    if target in asked.inputs and FORECAST not in (asked.task, FORECAST if asked.horizon else ""):
+    for one, other in combinations(given, 2):
+        if given[one] == given[other] and (one, other) != ("--id", "--group"):
+            raise SettingError(f"{one} and {other} are both {given[one]!r}. Give two different columns")
+    if target in asked.inputs and kind != FORECAST:
         raise SettingError(f"the target {target!r} must not be among the --inputs. Only a forecast reads its own past")
     if both := set(asked.inputs) & set(asked.drop):
         raise SettingError(f"{min(both)!r} is both in --inputs and in --drop")
-    taken = {name for name in roles.values() if name} | set(asked.drop)
+    taken = {*given.values(), *asked.drop}
     found = [name for name in asked.inputs or table.columns if name not in taken]
-    if not found and FORECAST not in (asked.task, FORECAST if asked.horizon else "") and asked.task:
+    if not found and kind not in ("", FORECAST):
         raise SettingError(f"{table.source} has no column left for the inputs")
     return found
+
+
+def _names_steps(table: Table, target: str) -> bool:
+    """Return whether the target is no column but the name of several without their numbers, such as x for x0, x1, x2."""
+    return target not in table.columns and len(numbered_columns(list(table.columns)).get(target, ())) > 1
 
 
 def _is_real(sequences: Sequences, target: str) -> bool:
@@ -167,6 +192,12 @@ def _is_real(sequences: Sequences, target: str) -> bool:
 def _task(kind: str, sequences: Sequences, target: str, layout: Layout) -> tuple[str, str]:
     """Return the kind of task and the reason for it."""
     column, count = sequences.table[target], len(sequences.names)
+    if target in (layout.steps or {}):
+        if kind not in ("", FORECAST):
+            raise SettingError(
+                f"{target!r} is the value at each step of a row, which --task {FORECAST} predicts, got --task {kind}"
+            )
+        return FORECAST, f"{target!r} is the number at each step of a row"
     is_text = column.numbers is None
     if not is_text:
         numbers_of(sequences.table, target)
@@ -180,7 +211,11 @@ def _task(kind: str, sequences: Sequences, target: str, layout: Layout) -> tuple
         if kind in (REGRESS, FORECAST) and is_text:
             numbers_of(sequences.table, target)  # raises the error that names the row
         if kind == FORECAST and layout.format != "long":
-            raise SettingError(f"--task {kind} needs --format long: one row per step")
+            example = next(iter(layout.steps or {}))
+            raise SettingError(
+                f"--task {kind} of a table with one row per sequence predicts its steps. "
+                f"Give their name without the numbers, such as --target {example}, got --target {target}"
+            )
         return kind, "as given"
     few = len(numpy.unique(texts[texts != ""]))
     other = "use --task to change this"
@@ -229,7 +264,7 @@ def _keep(sequences: Sequences, kept: Sequence[bool]) -> Sequences:
     return replace(sequences, names=of(sequences.names), rows=of(sequences.rows), groups=of(sequences.groups))
 
 
-def _classes(sequences: Sequences, target: str, kind: str) -> list[str]:
+def _classes(sequences: Sequences, target: str) -> list[str]:
     column = sequences.table[target]
     rows = numpy.concatenate(sequences.rows)
     found = set(column.texts[rows]) - {""}
@@ -281,13 +316,12 @@ def split(sequences: Sequences, preparation: Preparation, seed: int = SPLIT_SEED
     labels = _labels(sequences, preparation)
     draws = numpy.random.default_rng(seed)
     order = [list(groups)[place] for place in draws.permutation(len(groups))]
-    first: dict[str, str] = {}  # for each class a group that is trained on
-    kept: set[str] = set()
+    kept: set[str] = set()  # groups that are trained on, so that each class is
+    seen: set[str] = set()
     for name in order:
-        for label in {labels[number] for number in groups[name]}:
-            if label not in first and not any(labels[n] == label for other in kept for n in groups[other]):
-                first[label] = name
-                kept.add(name)
+        if not (here := {labels[number] for number in groups[name]}) <= seen:
+            kept.add(name)
+            seen |= here
     free = sorted((name for name in order if name not in kept), key=lambda name: labels[groups[name][0]])
     shares = {"val": preparation.val, "test": preparation.test}
     wanted = {part: max(1, round(share * len(order))) if share else 0 for part, share in shares.items()}
@@ -305,6 +339,15 @@ def split(sequences: Sequences, preparation: Preparation, seed: int = SPLIT_SEED
         free = [name for name in free if name not in chosen]
     parts["train"] = [*kept, *free]
     return {part: sorted(number for name in parts[part] for number in groups[name]) for part in SPLITS}
+
+
+def _check_parts(sequences: Sequences, draft: Preparation) -> None:
+    """Raise an error if a part of sequences that are split in time has no answers. Whole sequences have some."""
+    absent = sequences.table[draft.target].is_missing
+    for part in SPLITS if draft.in_time else ():
+        if all(absent[rows[slice(*time_bounds(len(rows), draft, part))]].all() for rows in sequences.rows):
+            where = f"the {part} part of {sequences.table.source}, which is split in time,"
+            raise DataError(f"{where} has no values of {draft.target!r}. Give another --val and --test")
 
 
 def _labels(sequences: Sequences, preparation: Preparation) -> list[str]:
@@ -329,9 +372,7 @@ def fit_numbers(name: str, values: NDArray[numpy.float64]) -> Input:
     return Input(name, mean, scale, marks_missing=len(known) < len(values))
 
 
-def _fit_inputs(
-    table: Table, columns: Sequence[str], training: NDArray[numpy.int64], kept: str
-) -> tuple[list[Input], list[str]]:
+def _fit_inputs(table: Table, columns: Sequence[str], training: NDArray[numpy.int64]) -> tuple[list[Input], list[str]]:
     """Return the inputs with their scales or categories, and lines about columns that are left out."""
     inputs, constant, names = [], [], []
     notes = []
@@ -341,12 +382,13 @@ def _fit_inputs(
             numbers_of(table, name)  # all rows, so that a bad cell in the test part is named now
             known = column.numbers[~numpy.isnan(column.numbers)]
             is_constant = len(known) < 2 or bool((known == known[0]).all())
-            if is_constant and name != kept and not (len(known) and len(known) < len(column.numbers)):
+            if is_constant and not (len(known) and len(known) < len(column.numbers)):
                 constant.append(name)
                 continue
             inputs.append(fit_numbers(name, column.numbers))
         else:
             texts, counts = numpy.unique(column.texts[column.texts != ""].astype(str), return_counts=True)
+            notes += _mixed_note(name, column, texts)
             if len(texts) < 2:
                 constant.append(name)
             elif len(texts) > 50 and 2 * len(texts) > len(column.texts):
@@ -363,6 +405,19 @@ def _fit_inputs(
     if not inputs:
         raise DataError(f"{table.source} has no column left for the inputs: each is constant, or has another text in every row")
     return inputs, notes
+
+
+def _mixed_note(name: str, column: Column, texts: NDArray[Any]) -> list[str]:
+    """Return a line about a column of numbers that is read as texts because of a few cells."""
+
+    def is_number(text: str) -> bool:
+        return Column(numpy.array([text], dtype=object)).numbers is not None
+
+    some = texts[:: 1 + len(texts) // 1000]
+    if column.is_exact or 2 * sum(map(is_number, some)) <= len(some):
+        return []
+    odd = str(next(text for text in texts if not is_number(text)))
+    return [f"{name!r} is read as texts, because {odd!r} is no number. Correct such cells, or leave them empty"]
 
 
 def _fit_target(sequences: Sequences, draft: Preparation, training: NDArray[numpy.int64]) -> tuple[list[float], list[float]]:
@@ -430,10 +485,7 @@ def _leak(table: Table, draft: Preparation, name: str, rows: NDArray[numpy.int64
     return "has one value for each value of" if is_renamed else ""
 
 
-def _window(asked: Question, draft: Preparation, lengths: NDArray[numpy.int64]) -> int:
-    if asked.window or not draft.every_step:
-        return asked.window
-    longest = int(lengths.max())
+def _window(draft: Preparation, longest: int) -> int:
     if not draft.in_time:
         return min(longest, WINDOW)
     return max(LEAST_WINDOW, min(WINDOW, time_bounds(longest, draft, "train")[1] // 8))
@@ -441,7 +493,7 @@ def _window(asked: Question, draft: Preparation, lengths: NDArray[numpy.int64]) 
 
 def usual_length(lengths: NDArray[numpy.int64]) -> int:
     """Return the median number of steps."""
-    return max(1, int(numpy.median(lengths)))
+    return int(numpy.median(lengths))
 
 
 def _counted(sequences: Sequences, layout: Layout) -> str:

@@ -132,9 +132,9 @@ class Preparation:
     def needed(self, *, with_target: bool = False) -> list[str]:
         """Return the columns that a table must have for a prediction, or for training."""
         steps = self.layout.steps or {}
-        inputs = [name for each in self.inputs for name in steps.get(each.column, [each.column])]
-        others = [self.layout.id, self.layout.time, *([self.layout.group, self.target] if with_target else [])]
-        return list(dict.fromkeys([*filter(None, others), *inputs]))
+        columns = [*([self.target] if with_target else []), *(each.column for each in self.inputs)]
+        others = [self.layout.id, self.layout.time, *([self.layout.group] if with_target else [])]
+        return list(dict.fromkeys([*filter(None, others), *(each for name in columns for each in steps.get(name, [name]))]))
 
     def sequences(self, table: Table, *, with_target: bool = False) -> Sequences:
         """Return the sequences of a table.

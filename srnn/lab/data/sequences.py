@@ -17,7 +17,7 @@ import numpy
 from numpy.typing import NDArray
 
 from srnn.errors import DataError, SettingError
-from srnn.lab.data.table import SEQUENCE, Column, Table, characters, lengths_before_end
+from srnn.lab.data.table import SEQUENCE, Column, Table, characters, free_name, lengths_before_end
 
 FORMATS = ("long", "wide", "text")
 NUMBERED = re.compile(r"(.*?)[_.\- \[]?(\d+)\]?")
@@ -109,6 +109,7 @@ def choose_layout(table: Table, layout: Layout, inputs: Sequence[str], *, is_ans
     numbers = [name for name in inputs if name not in texts]
     if not steps or len({len(names) for names in steps.values()}) > 1:  # columns in the order of the file
         steps = {"step": numbers}
+    steps = {free_name(prefix or "step", table.columns): names for prefix, names in steps.items()}
     if not all(steps.values()):
         raise SettingError(f"--format wide needs a column of numbers for each step, and {table.source} has none")
     return replace(layout, format=format, steps=steps), reason
@@ -145,9 +146,9 @@ def unroll(table: Table, layout: Layout) -> tuple[Table, Layout]:
     used = {name for each in layout.steps.values() for name in each}
     which = numpy.repeat(numpy.arange(len(table)), lengths)
     rest = {name: column.take(which) for name, column in table.columns.items() if name not in used}
-    id = layout.id or SEQUENCE
+    id = layout.id or free_name(SEQUENCE, table.columns)
     rest[id] = Column(numpy.repeat(numpy.array([*names, None], dtype=object)[:-1], lengths))
-    return replace(table, columns=columns | rest), replace(layout, format="long", id=id, steps=None)
+    return replace(table, columns=rest | columns), replace(layout, format="long", id=id, steps=None)
 
 
 def numbers_of(table: Table, name: str) -> NDArray[numpy.float64]:

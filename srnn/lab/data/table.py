@@ -14,7 +14,7 @@ import io
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -151,7 +151,8 @@ def _read_file(path: Path) -> Table:
     if path.suffix.lower() not in READERS:
         raise DataError(f"{path} must end in one of {', '.join(READERS)}, so that its format is known")
     if not content.strip():
-        raise DataError(f"{path} is empty. It must have the names of the columns and at least one row")
+        needs = "" if path.suffix.lower() == ".txt" else ". It must have the names of the columns and at least one row"
+        raise DataError(f"{path} is empty{needs}")
     found = READERS[path.suffix.lower()](path, content)
     if not len(found):
         raise DataError(f"{path} has no rows, only the names of its columns: {_listed(found.columns)}")
@@ -350,9 +351,17 @@ def _unrolled(path: Path, arrays: dict[str, NDArray[Any]]) -> Table:
         real = [each for name, each in columns.items() if each.dtype.kind == "f" and arrays.get(name, each).ndim > 1]
         given = lengths_before_end([numpy.isnan(each) for each in real], N, T)
     kept = numpy.arange(T) < given[:, None]
-    found = {SEQUENCE: _texts(numpy.repeat(numpy.arange(1, N + 1), given))}
+    id = free_name(SEQUENCE, columns)
+    found = {id: _texts(numpy.repeat(numpy.arange(1, N + 1), given))}
     found |= {name: _column(name, each[kept], str(path)) for name, each in columns.items()}
-    return Table(found, id=SEQUENCE)
+    return Table(found, id=id)
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """Return a name for a new column, with "_" at its end if another column has it already."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def lengths_before_end(missing: Sequence[NDArray[numpy.bool_]], N: int, T: int) -> NDArray[numpy.int64]:

@@ -30,7 +30,7 @@ def decoded(path: Path, content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it first") from None
+        raise DataError(f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Convert it to UTF-8 first") from None
 
 
 def load(path: Path) -> tuple[str, NDArray[numpy.int64]]:

@@ -62,12 +62,20 @@ def write(model: Model, run: Run, file: Path, *, name: str = "model", int8: bool
 def _loss_of_int8(model: Model, run: Run) -> str:
     task = run.task
     try:
-        before, after = (
-            evaluate(each, task, evaluation_batches(run, task.reports))["score"] for each in (model, c.with_int8_weights(model))
-        )
+        before, after = scores_of_int8(model, run)
     except DataError as error:
         return f"the cost of int8 weights was not measured: {error}"
     return f"{task.reports or 'fresh'} {task.metric} {number(before)} with float32 weights, {number(after)} with int8 weights"
+
+
+def scores_of_int8(model: Model, run: Run) -> list[float]:
+    """Returns the score of a model with its weights and with int8 weights.
+
+    Raises:
+        DataError: The data are not there.
+    """
+    models = model, c.with_int8_weights(model)
+    return [evaluate(each, run.task, evaluation_batches(run, run.task.reports))["score"] for each in models]
 
 
 @torch.no_grad()

@@ -3,6 +3,8 @@
 import contextlib
 import errno
 import hashlib
+import importlib.metadata
+import importlib.util
 import io
 import json
 import os
@@ -133,6 +135,24 @@ def environment() -> dict[str, Any]:
         "commit": _commit(),
         "backend": kernels.auto_backend(),
     }
+
+
+def device(on: torch.device) -> dict[str, Any]:
+    """Return what a number measured on a device depends on, besides the environment."""
+    found: dict[str, Any] = {"type": on.type, "name": on.type}
+    if on.type == "cuda":
+        about = torch.cuda.get_device_properties(on)
+        found |= {
+            "name": about.name,
+            "capability": f"{about.major}.{about.minor}",
+            "memory_bytes": about.total_memory,
+            "processors": about.multi_processor_count,
+            "cuda": torch.version.cuda or torch.version.hip,
+            "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
+            "cudnn": torch.backends.cudnn.version(),
+            "tf32": {"cudnn": torch.backends.cudnn.allow_tf32, "matmul": torch.backends.cuda.matmul.allow_tf32},
+        }
+    return found
 
 
 def signed(record: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Fitted(Task):
     selects = "val"
     reports = "test"
     splits = fitting.SPLITS
-    recipes = {"paper": {"": RECIPE, "srnn": {"mlp": (32,)}}}
+    recipes = {"paper": {"": RECIPE, "srnn": {"mlp": (32,), "gate_init": -2.0}}}  # docs/learning.md chose -2.0
 
     def __hash__(self) -> int:
         return hash((self.file, self.digest, json.dumps(self.preparation, sort_keys=True)))
@@ -260,8 +260,6 @@ class Fitted(Task):
             guess = output.expand(*batch.target.shape, -1) if self._is_classes else output.expand(batch.target.shape)
             total += count * self.score(guess, batch).item()
             weight += count
-        if not weight:
-            raise DataError(f"the test part of {self.file} has no answers. Give another --test")
         return total / weight
 
     def calibration(self, model: Any) -> dict[str, Any] | None:

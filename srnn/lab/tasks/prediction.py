@@ -86,7 +86,7 @@ def predict(model: Any, prepared: Preparation, table: Table, *, level: float = 0
 
 
 def _check_past(prepared: Preparation, table: Table) -> None:
-    if prepared.target not in table.columns:
+    if prepared.target not in table.columns and prepared.target not in (prepared.layout.steps or {}):
         raise DataError(f"{table.source} lacks the column {prepared.target!r}. A forecast needs the past of its target")
 
 

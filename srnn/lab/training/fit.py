@@ -65,6 +65,8 @@ def run_of_task(task: Fitted, network: str = "srnn", **given: Any) -> Run:
         SettingError: A value is not allowed.
     """
     settings = {"batch_size": _batch_size(task), **given}
+    if network == "srnn" and given.get("gate") is False:
+        settings.setdefault("gate_init", 0.0)  # the recipe's is for a gate
     if not given.keys() & {"steps", "epochs"} and given.keys() & {"minutes", "cpu_minutes"}:
         settings["steps"] = None  # the clock ends the run, not the recipe
     run = recipes.make_run(task.name, network, **_settings_of(task), **settings)

@@ -285,7 +285,7 @@ class Training:
         torch.set_num_threads(max(1, run.threads // team.here))
         self.team = team
         self.run, self.place, self.checkpoint_every, self.watchers = run, place, checkpoint_every, watchers
-        self.task, self.device = run.task, team.device or _device(run.device)
+        self.task, self.device = run.task, team.device or find_device(run.device)
         self.model = make_model(run).to(self.device)
         if content is None and run.init_from:
             start.load_into(self.model, run.init_from)
@@ -670,7 +670,8 @@ def _means(losses: list[float]) -> Losses | None:
     return Losses(window, final=float(means[-1]), lowest=float(means[lowest]), lowest_at=lowest + window)
 
 
-def _device(name: str) -> torch.device:
+def find_device(name: str) -> torch.device:
+    """Return the device of torch with this name, or raise a SettingError if it cannot be used here."""
     try:
         device = torch.device(name)
         if device.type == "meta":

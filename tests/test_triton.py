@@ -1,0 +1,143 @@
+"""What is decided about Triton's kernels before any of them runs. tests/test_interpreter.py runs them."""
+
+import importlib.util
+import inspect
+
+import pytest
+import torch
+
+from srnn import errors, kernels
+from srnn.kernels import ops, shuffle_scan, triton
+
+B = torch.zeros(2, 3, 4)
+CUDA = torch.device("cuda")
+LOADED = pytest.mark.skipif(triton.install_error() is not None, reason=f"{triton.install_error()}")
+
+
+def test_tensors_on_the_cpu_need_the_interpreter() -> None:
+    with pytest.raises(
+        errors.BackendError, match="'triton' cannot run: it runs on a GPU, and the tensors are on cpu"
+    ) as caught:
+        shuffle_scan(B, backend="triton")
+    assert "TRITON_INTERPRET=1" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with kernels.use("triton"), pytest.raises(errors.BackendError, match="the tensors are on cpu"):
+        shuffle_scan(B)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_torch_that_finds_no_gpu_is_named() -> None:
+    assert triton.error(CUDA) == "torch finds no GPU. Install a torch that is built for it"
+
+
+def test_a_gpu_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GTX 1080")
+    for capability, message in (((6, 1), "it needs compute capability 7.5 or higher, and GTX 1080 has 6.1"), ((7, 5), None)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
+        assert triton._device_error.__wrapped__(CUDA) == message
+
+
+def test_a_triton_that_is_absent_or_too_old_is_named_and_auto_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = triton.install_error.__wrapped__
+    monkeypatch.setattr(triton, "version", lambda name: "3.5.1")
+    assert find() == "Triton 3.5.1 is too old, expected 3.6 or later. Run pip install --upgrade triton"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert find() == "Triton is not installed. Run pip install 'srnn[triton]'"
+    monkeypatch.setattr(kernels, "TRITON_ERROR", find())
+    with pytest.raises(errors.BackendError, match=r"backend 'triton' is not available: Triton is not installed. Run pip"):
+        shuffle_scan(B, backend="triton")
+    assert torch.equal(shuffle_scan(B), torch.zeros(2, 3, 4))
+
+
+def test_every_operator_has_an_implementation_for_cuda() -> None:
+    """Which runs Triton, or the plain code where Triton cannot run."""
+    for name in ops.SCHEMAS | ops.CELL_SCHEMAS:
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(f"srnn::{name}", "CUDA")
+
+
+def test_where_triton_cannot_run_the_plain_code_does() -> None:
+    run = triton.operator_or("no_such_operator", lambda *args: "plain")
+    assert run(None, B) == "plain"
+    assert not triton.in_time((None, B))
+
+
+@LOADED
+@pytest.mark.parametrize(
+    ("N", "T", "H", "form"),
+    [
+        (1, 16_000, 256, "time"),
+        (1, 2048, 1, "time"),
+        (1, 2047, 1, "lanes"),  # too few steps
+        (53, 2048, 130, "time"),  # 6,890 lanes
+        (54, 2048, 128, "lanes"),  # 64 x 108 lanes
+        (100, 784, 128, "lanes"),
+    ],
+)
+def test_few_lanes_and_many_steps_are_taken_in_parallel_over_time(N: int, T: int, H: int, form: str) -> None:
+    from srnn.kernels.triton import launch
+
+    assert launch.form_of(N, T, H, processors=108) == form
+
+
+@LOADED
+def test_the_form_can_be_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from srnn.kernels.triton import launch as it
+
+    for name in ("time", "lanes"):
+        with it.use_form(name):
+            assert it.form_of(1, 4000, 1, 108) == it.form_of(100, 784, 128, 108) == name
+    assert it.form_of(1, 4000, 1, 108) == "time"
+    with pytest.raises(errors.SettingError, match=r"'rows'\. Choose one of auto, lanes, time"), it.use_form("rows"):
+        pass
+    monkeypatch.setattr(it, "_form", "rows")
+    with pytest.raises(errors.SettingError, match=r"SRNN_TRITON_FORM.* is called 'rows'\. Choose one of auto, lanes, time"):
+        it.form_of(1, 4000, 1, 108)
+
+
+@LOADED
+def test_values_out_of_range_are_an_error_without_waiting_for_the_device() -> None:
+    from srnn.kernels.triton import launch
+
+    ids, lengths = torch.tensor([[0, 4, 1], [2, 2, 2]]), torch.tensor([3, 0])
+    launch.check_later(torch.zeros(5, 4), ids, lengths)
+    for wrong in (ids + 1, ids - 1):
+        with pytest.raises(RuntimeError, match=r"ids .symbols. must be rows of the table"):
+            launch.check_later(torch.zeros(5, 4), wrong, None)
+    for wrong in (lengths + 1, lengths - 1):
+        with pytest.raises(RuntimeError, match="lengths must be between 0 and T"):
+            launch.check_later(B, None, wrong)
+
+
+@LOADED
+def test_orbits_follow_each_cycle_of_a_permutation() -> None:
+    from srnn.kernels.triton import launch
+
+    permutation = torch.tensor([2, 1, 0, 4, 5, 3])
+    order, start, stop, at = launch.orbits_of(permutation).tolist()
+    inverse = permutation.argsort().tolist()
+    for unit in range(6):
+        assert order[at[unit]] == unit
+        after = start[unit] if at[unit] + 1 == stop[unit] else at[unit] + 1
+        assert order[after] == inverse[unit]
+    assert launch.orbits_of(permutation) is launch.orbits_of(permutation)
+    with pytest.raises(errors.SettingError, match="permutation must hold each of 0 to 2 once"):
+        launch.orbits_of(torch.tensor([0, 1, 1]))
+
+
+@LOADED
+def test_the_list_of_variants_has_every_kernel_and_no_size_is_compiled_into_one() -> None:
+    from srnn.kernels.triton import kernels as jitted
+    from srnn.kernels.triton import variants
+
+    found = variants.variants((torch.bfloat16,))
+    launched = {name for name, each in vars(jitted).items() if hasattr(each, "arg_names") and "WIDE" in each.arg_names}
+    assert {each.name for each in found} == launched == {
+        "scan", "summarize", "carry", "backward", "summarize_backward", "carry_backward", "table_pieces", "table_sum"
+    }  # fmt: skip
+    assert len({(each.name, str(each.signature), str(each.constants)) for each in found}) == len(found) > 100
+    for each in found:
+        sizes = {name for name, kind in each.signature.items() if kind == "i32"}
+        assert sizes <= set(jitted.SIZES)
+        assert sizes == {p.name for p in each.kernel.params if p.do_not_specialize}
+        assert list(each.signature) == list(inspect.signature(each.kernel.fn).parameters)
