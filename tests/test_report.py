@@ -215,13 +215,18 @@ def measured(measurement: Measurement) -> dict[str, Any]:
     }
 
 
+def is_extra(line: Line) -> bool:
+    """Longer runs and those with another start value, without which every claim can be judged."""
+    return line.longer or isinstance(line, StartLine)
+
+
 @pytest.fixture(scope="module")
 def world() -> list[dict[str, Any]]:
-    """Every record of the plan but the longer ones, in that world."""
+    """Every record of the plan, in that world, but those that may be missing."""
     made: dict[str, dict[str, Any]] = {}
     for name, exhibit in EXHIBITS.items():
         for point in exhibit.points(PLAN):
-            if not point.line.longer:  # these may be missing
+            if not is_extra(point.line):
                 made.setdefault(point.run.id, ideal(name, point))
         for measurement in exhibit.measurements(PLAN):
             made[measurement.id] = measured(measurement)
