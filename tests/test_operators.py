@@ -203,10 +203,14 @@ def arguments_of(operator: str, given: Arguments) -> list[Any]:
     return [given[argument.name] for argument in schema.arguments]
 
 
+AS_BITS = (BITS.shape, BITS.dtype, BITS.device, BITS.layout)
+
+
 def call(mode: str, operator: str, given: Arguments) -> Any:
     """Calls the operator of a library, its plain code, Triton's kernels in the interpreter, or its shapes for tracing."""
     lab = "_lab" if operator.startswith(("linear", "modrelu")) else ""
-    if mode == "triton" and "kept" in given and given["kept"].shape == BITS.shape:
+    kept = given.get("kept")
+    if mode == "triton" and kept is not None and (kept.shape, kept.dtype, kept.device, kept.layout) == AS_BITS:
         given = given | {"kept": torch.zeros(N, words_of(T), H, dtype=torch.int32)}
     args = arguments_of(operator, given)
     if mode != "fake":
