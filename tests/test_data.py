@@ -630,7 +630,7 @@ def test_text_is_read_as_indices_into_its_sorted_characters(tmp_path: Path) -> N
     ("content", "message"),
     [
         (None, "a.txt cannot be read: No such file or directory"),
-        (b"caf\xe9 ", r"a.txt is not UTF-8 text \(invalid continuation byte at byte 3\). Convert it first"),
+        (b"caf\xe9 ", r"a.txt is not UTF-8 text \(invalid continuation byte at byte 3\). Convert it to UTF-8 first"),
     ],
 )
 def test_a_text_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | None, message: str) -> None:
