@@ -847,7 +847,7 @@ def test_any_number_of_threads_gives_the_same_bits(backend: str, form: str, want
         assert_same_bits(results(backend, b, h0, want, **options), expected)
 
 
-SPLITS = ("1,1", "3,2", "5,1", "90,4")  # pieces of a sequence, and steps of the first segment of each
+SPLITS = ("1,1", "3,2", "5,1", "90,4", "3,2,5", "2,1,1")  # pieces of a sequence, steps of the first segment of each, probe
 
 
 @NATIVE

@@ -4,8 +4,9 @@
 // it. Then, piece by piece, each runs again from the true state until that is, bit for bit, what the first run had at the same
 // step. What follows is the same in both runs, because a step depends on nothing but the state and b. A bounded activation gets
 // there: a unit at a bound forgets what came before. The results are therefore those of one run from beginning to end, to the
-// bit, for any number of pieces. If nothing is ever forgotten, the second runs are sequential, and with a piece for each thread
-// both runs together take as long as one thread needs for all.
+// bit, for any number of pieces. If nothing is ever forgotten, the second runs are sequential, and all first runs were in vain.
+// So a probe comes first: a small part of the second piece runs from zeros and from a state of the first piece. If the two runs
+// do not meet, all pieces run one after the other, each once.
 //
 // The backward pass does the same from the end: the derivative of a unit at a bound is 0, whatever later steps pass back.
 //
@@ -22,21 +23,25 @@ namespace srnn {
 
 struct Split {
   int64_t pieces, segment;  // of each sequence, and the steps of the first segment of a piece
+  int64_t probe;            // steps; 0 for none
 };
 constexpr int64_t kPiece = 1 << 15;   // steps: a shorter piece gains less than starting threads and second runs may cost
 constexpr int64_t kSegment = 1 << 9;  // steps: some microseconds, compared with which a call of the kernel is cheap
+constexpr int64_t kProbe = 32;        // of so many parts of a piece one is probed, three times: that costs little
 
 // How N sequences are split: into one piece if their number alone, or their length, makes more pieces useless. There are never
 // more pieces than threads, or the second runs could take longer than one thread needs for everything. Half precision is not
 // split, since the state between two segments is in the type of the tensors, nor is tanh, which never forgets.
-// $SRNN_SPLIT=pieces,segment splits short sequences too, so that small cases can test it.
+// $SRNN_SPLIT=pieces,segment or pieces,segment,probe splits short sequences too, so that small cases can test it.
 inline Split split_of(int64_t N, int64_t T, Type type, bool forgets) {
-  if (bytes_of(type) == 2 || !forgets || N == 0) return {1, kSegment};
-  long pieces, segment;
+  if (bytes_of(type) == 2 || !forgets || N == 0) return {1, kSegment, 0};
+  long pieces, segment, probe = 0;
   const char* const asked = std::getenv("SRNN_SPLIT");
-  if (asked && std::sscanf(asked, "%ld,%ld", &pieces, &segment) == 2 && pieces > 0 && segment > 0) return {pieces, segment};
+  if (asked && std::sscanf(asked, "%ld,%ld,%ld", &pieces, &segment, &probe) >= 2 && pieces > 0 && segment > 0)
+    return {pieces, segment, probe};
   const int64_t threads = torch::stable::get_num_threads();
-  return {std::max<int64_t>(1, std::min(threads / N, T / kPiece)), kSegment};
+  const int64_t most = std::max<int64_t>(1, std::min(threads / N, T / kPiece));
+  return {most, kSegment, T / most / kProbe};
 }
 
 // Steps k0 + 1 to k1 of sequence n, which are `count` places of [T] from t0 on. If `cut`, no state passes into them.
@@ -92,15 +97,39 @@ void run_split(const Segments& segments, const Split& split, int64_t n0, size_t 
     return state;
   };
   const auto start_of = [&](int64_t q) { return static_cast<const char*>(start) + (n0 + q / split.pieces) * size; };
+  // Whether piece q ends up with the same states from zeros and from a state of the piece before.
+  const auto forgets = [&](int64_t q) {
+    const auto pass = [&](int64_t i, std::vector<char>& state) {
+      run(i, segments.all[i].cut ? zeros.data() : state.data(), state.data());
+    };
+    const int64_t before = segments.first[q - 1], here = segments.first[q];
+    const int64_t most = std::min(here - before, segments.first[q + 1] - here);
+    std::vector<char> state(start_of(q), start_of(q) + size), guess(size);
+    int64_t count = 0;
+    for (int64_t steps = 0; count < most && steps < split.probe; ++count) {
+      steps += segments.all[here + count].count;
+      pass(before + count, state);
+    }
+    for (int64_t i = here; i < here + count; ++i) pass(i, state), pass(i, guess);
+    return state == guess;
+  };
+  const int64_t sequences = pieces / split.pieces;
+  std::vector<char> worth_it(sequences, true);
+  if (split.probe && split.pieces > 1)
+    parallel(sequences, [&](int64_t m0, int64_t m1) {
+      for (int64_t m = m0; m < m1; ++m) worth_it[m] = forgets(m * split.pieces + 1);
+    });
   parallel(pieces, [&](int64_t q0, int64_t q1) {
-    for (int64_t q = q0; q < q1; ++q) run_piece(q, q % split.pieces ? zeros.data() : start_of(q), false);
+    for (int64_t q = q0; q < q1; ++q)
+      if (q % split.pieces == 0) run_piece(q, start_of(q), false);
+      else if (worth_it[q / split.pieces]) run_piece(q, zeros.data(), false);
   });
-  parallel(pieces / split.pieces, [&](int64_t m0, int64_t m1) {
+  parallel(sequences, [&](int64_t m0, int64_t m1) {
     for (int64_t m = m0; m < m1; ++m) {
       int64_t q = m * split.pieces;
       const char* state = start_of(q);
       if (segments.first[q + 1] > segments.first[q]) state = states.data() + (segments.first[q + 1] - 1) * size;
-      for (++q; q < (m + 1) * split.pieces; ++q) state = run_piece(q, state, true);
+      for (++q; q < (m + 1) * split.pieces; ++q) state = run_piece(q, state, worth_it[m]);
       std::memcpy(static_cast<char*>(end) + (n0 + m) * size, state, size);
     }
   });
