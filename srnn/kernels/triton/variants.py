@@ -84,13 +84,6 @@ def _calls(dtype: torch.dtype) -> Iterator[tuple[str, Callable[[], Any]]]:
     z, weight, bias = (torch.zeros(shape, dtype=dtype) for shape in ((N, T, 3), (H, 3), (H,)))
     bits, zeros = torch.zeros(N, words_of(T), H, dtype=torch.int32), torch.zeros(N, H, dtype=torch.int32)
     every = (torch.arange(H), torch.full((N,), T), torch.zeros(N, T, dtype=torch.bool), True)
-    _, lengths, reset, _ = every
-    alone: Any = ((None, None, None, True), (None, lengths, None, False), (None, None, reset, False))
-    for options in alone:
-        name = "one option alone"
-        yield f"shuffle_scan relu, {name}", _bind(operators.shuffle_scan, b, h0, None, *options, "relu")
-        yield f"shuffle_scan_final relu, {name}", _bind(operators.shuffle_scan_final, b, h0, None, *options, "relu")
-        yield f"shuffle_scan_backward bits, {name}", _bind(operators.shuffle_scan_backward, b, h0, bits, b, None, *options)
     for options, (form, values, symbols) in product(
         ((None, None, None, False), every), (("dense", b, None), ("table", table, ids))
     ):
@@ -124,6 +117,17 @@ def _calls(dtype: torch.dtype) -> Iterator[tuple[str, Callable[[], Any]]]:
                 grad = None if kind == "zeros" else b
                 case = f"gated_scan_backward {kind}, {what}"
                 yield case, _bind(operators.gated_scan_backward, grad, h0, kept, *inputs, *options, [1, 1, 1, 1])
+    _, lengths, reset, _ = every
+    alone: Any = {
+        "reverse": (None, None, None, True),
+        "lengths": (None, lengths, None, False),
+        "reset": (None, None, reset, False),
+    }
+    for option, options in alone.items():
+        name = f"{option} alone"
+        yield f"shuffle_scan relu, {name}", _bind(operators.shuffle_scan, b, h0, None, *options, "relu")
+        yield f"shuffle_scan_final relu, {name}", _bind(operators.shuffle_scan_final, b, h0, None, *options, "relu")
+        yield f"shuffle_scan_backward bits, {name}", _bind(operators.shuffle_scan_backward, b, h0, bits, b, None, *options)
 
 
 def _bind(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
