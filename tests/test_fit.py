@@ -134,10 +134,13 @@ def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(
-        pyarrow.table({"a": [1, None, 3], "b": ["x", None, "z"], "c": [True, False, None]}), tmp_path / "a.parquet"
-    )
-    write(tmp_path / "a.csv", {"a": [1, "", 3], "b": ["x", "", "z"], "c": [True, False, ""]})
+    columns: Columns = {"a": [1, None, 3], "b": ["x", None, "z"], "c": [True, False, None], "d": [2**53, None, 2**53 + 1]}
+    columns |= {"e": [-(2**53), 2**53 + 2, 2**53 + 1]}
+    categories = {name: pyarrow.array(columns[name]).dictionary_encode() for name in "abd"}
+    found = columns | {f"categories {name}": values for name, values in categories.items()}
+    pyarrow.parquet.write_table(pyarrow.table(found), tmp_path / "a.parquet")
+    found = columns | {f"categories {name}": columns[name] for name in categories}
+    write(tmp_path / "a.csv", {name: ["" if each is None else each for each in values] for name, values in found.items()})
     ours, theirs = tables.read(tmp_path / "a.parquet"), tables.read(tmp_path / "a.csv")
     assert {name: column.texts.tolist() for name, column in ours.columns.items()} == {
         name: column.texts.tolist() for name, column in theirs.columns.items()
@@ -876,7 +879,8 @@ def test_stream_takes_csv_and_json_lines(trained: dict[str, Path]) -> None:
     assert call("predict", run, "-", "--out", "a.csv")[2] == (
         "srnn: --out cannot be combined with a stream. Redirect the output instead: > FILE\n"
     )
-    for bad in ('id,token\n"a,(\n', '{"id": "a", "token": ["("]}\n', "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
+    lines = [f'{{"id": "a", "token": {token}}}\n' for token in ('["("]', '["(", [1]]', "{}")]
+    for bad in ('id,token\n"a,(\n', *lines, "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
         code, _, err = call("predict", run, "-", given=bad)
         assert (code, err.count("\n")) == (1, 1)
 
