@@ -16,7 +16,7 @@ import numpy
 import pytest
 import torch
 
-from srnn.errors import DataError, RecordError, SettingError
+from srnn.errors import DataError, RecordError, SettingError, SettingTypeError
 from srnn.lab import cli, load
 from srnn.lab.data import fitting
 from srnn.lab.data import table as tables
@@ -515,6 +515,14 @@ def test_answers_do_not_depend_on_the_other_sequences(trained: dict[str, Path]) 
     assert alone["probabilities"] == pytest.approx(among["probabilities"], abs=1e-5)
 
 
+def test_predict_takes_tables_and_dataframes(trained: dict[str, Path]) -> None:
+    pandas = pytest.importorskip("pandas")
+    model = load(trained["classify"])
+    assert model.predict(pandas.DataFrame(waves(3))) == model.predict(Table.of(waves(3))) == model.predict(waves(3))
+    with pytest.raises(SettingTypeError, match="a file, a folder, a Table, columns by name or a DataFrame, got list"):
+        model.predict([waves(3)])
+
+
 def test_intervals_hold_the_share_of_validation_errors_that_they_promise(trained: dict[str, Path]) -> None:
     model = load(trained["regress"])
     task = model.task
@@ -809,6 +817,8 @@ BAD: dict[str, tuple[bytes | Columns, str, int, str]] = {
     "format": (waves(), "--target label --id id --format tall", 2, "no format is called 'tall'"),
     "no steps": (wide(), "--target y --horizon 2", 2, "Give their name without the numbers, such as --target x"),
     "tag steps": (wide(), "--target x --task tag", 2, "'x' is the value at each step of a row, which --task forecast predicts"),
+    "group": (wide() | {"who": ["a", "b"] * 15}, "--target x --group who", 2, "--group keeps whole sequences in one part"),
+    "overwritten": (waves() | {"low": waves()["id"]}, "--target label --id low", 2, "--id must not be 'low', because answers"),
     "shares": (waves(), "--target label --id id --val 0.6 --test 0.5", 2, "must be above 0 and below 1 together"),
     "text": (waves(), "--target label --id id --task regress", 1, "must hold numbers, got 'a' in row 1"),
     "missing": (waves() | {"label": [""] * len(waves()["t"])}, "--target label --id id", 1, "has no values"),
