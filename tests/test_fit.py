@@ -889,8 +889,8 @@ def test_stream_takes_csv_and_json_lines(trained: dict[str, Path]) -> None:
     assert call("predict", run, "-", "--out", "a.csv")[2] == (
         "srnn: --out cannot be combined with a stream. Redirect the output instead: > FILE\n"
     )
-    lines = [f'{{"id": "a", "token": {token}}}\n' for token in ('["("]', '["(", [1]]', "{}")]
-    for bad in ('id,token\n"a,(\n', *lines, "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
+    nested = [f'{{"id": "a", "token": {token}}}\n' for token in ('["("]', '["(", [1]]', "{}")]
+    for bad in ('id,token\n"a,(\n', *nested, "id,token\na\n", '{"id": \n', "{}\n", "id,token\na,(,(\n"):
         code, _, err = call("predict", run, "-", given=bad)
         assert (code, err.count("\n")) == (1, 1)
 
@@ -948,12 +948,13 @@ def test_commands_of_the_documentation_run(elsewhere: Path) -> None:
 @pytest.mark.skipif(c.compiler() is None, reason="there is no C compiler")
 def test_example_makes_a_c_program_of_a_csv_file(tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", str(ROOT / "examples" / "csv_to_c.sh")],
-        cwd=tmp_path,
-        env=os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "fast"), done.stderr
+    for _ in range(2):  # it can be repeated in the same folder
+        done = subprocess.run(
+            ["sh", str(ROOT / "examples" / "csv_to_c.sh")],
+            cwd=tmp_path,
+            env=os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "fast"), done.stderr
