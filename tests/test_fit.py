@@ -114,6 +114,10 @@ def test_csv_with_other_delimiters_and_decimal_commas(tmp_path: Path) -> None:
 def test_npz_has_columns_or_sequences(tmp_path: Path) -> None:
     numpy.savez(tmp_path / "columns.npz", x=numpy.arange(3), y=numpy.array(["a", "b", "c"]))
     assert tables.read(tmp_path / "columns.npz")["x"].texts.tolist() == ["0", "1", "2"]
+    (tmp_path / "ids").mkdir()
+    for k, value in enumerate((1, 2**53 + 1)):
+        numpy.savez(tmp_path / "ids" / f"{k}.npz", id=numpy.array([value]))
+    assert tables.read(tmp_path / "ids")["id"].texts.tolist() == ["1", "9007199254740993"]
     x = numpy.arange(12.0).reshape(2, 3, 2)
     numpy.savez(tmp_path / "arrays.npz", x=x, y=numpy.array([7, 8]), lengths=numpy.array([3, 1]))
     found = tables.read(tmp_path / "arrays.npz")

@@ -197,7 +197,9 @@ def _read_folder(folder: Path) -> Table:
     for name in tables[0].columns:
         cells = [table.columns[name].cells for table in tables]
         if len({each.dtype.kind for each in cells}) > 1:
-            raise DataError(f"the column {name!r} has numbers in some files of {folder} and texts in others")
+            if any(table.columns[name].numbers is None for table in tables):
+                raise DataError(f"the column {name!r} has numbers in some files of {folder} and texts in others")
+            cells = [table.columns[name].texts for table in tables]  # some file has whole numbers above EXACT
         columns[name] = Column(numpy.concatenate(cells), tables[0].columns[name].is_exact)
     return Table(columns, str(folder), digest(folder), FILE, CLASS if CLASS in columns else None)
 
