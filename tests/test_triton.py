@@ -1,5 +1,6 @@
 """What is decided about Triton's kernels before any of them runs. tests/test_interpreter.py runs them."""
 
+import importlib.metadata
 import importlib.util
 import inspect
 
@@ -42,6 +43,17 @@ def test_a_triton_that_is_absent_or_too_old_is_named_and_auto_runs_without(monke
     find = triton.install_error.__wrapped__
     monkeypatch.setattr(triton, "version", lambda name: "3.5.1")
     assert find() == "Triton 3.5.1 is too old, expected 3.6 or later. Run pip install --upgrade triton"
+
+    def of_another_name(name: str) -> str:
+        if name == "triton":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "3.5.0+rocm"
+
+    monkeypatch.setattr(triton, "version", of_another_name)
+    monkeypatch.setattr(triton, "packages_distributions", lambda: {"triton": ["a-triton"]})
+    assert find() == "Triton 3.5.0+rocm is too old, expected 3.6 or later. Run pip install --upgrade triton"
+    monkeypatch.setattr(triton, "packages_distributions", dict)
+    assert find() == "Triton is not installed. Run pip install 'srnn[triton]'"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert find() == "Triton is not installed. Run pip install 'srnn[triton]'"
     monkeypatch.setattr(kernels, "TRITON_ERROR", find())

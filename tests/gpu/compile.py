@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +236,8 @@ def main() -> int:
     wanted = [(name_of(variant), str(variant.dtype), target) for variant, target in plan(given.sample)]
     found: dict[str, Any] = {"triton": triton.__version__, "kernels": {}}
     wrong: list[str] = []
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as processes:
+    # Not forked: torch has run products on several threads by now, and a forked copy of such a process waits for ever.
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("spawn")) as processes:
         for key, figures, bad in processes.map(_compile, *zip(*wanted, strict=True)):
             found["kernels"][key] = figures
             wrong += bad

@@ -9,7 +9,7 @@ import importlib.util
 import os
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from typing import Any
 
 import torch
@@ -22,9 +22,16 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 @cache
 def install_error() -> str | None:
     """Returns why Triton cannot be loaded and what to do, or None. Nothing is loaded."""
+    absent = "Triton is not installed. Run pip install 'srnn[triton]'"
     if importlib.util.find_spec("triton") is None:
-        return "Triton is not installed. Run pip install 'srnn[triton]'"
-    found = version("triton")
+        return absent
+    try:
+        found = version("triton")
+    except PackageNotFoundError:  # builds for other systems have other names; a folder called triton has none
+        names = packages_distributions().get("triton")
+        if not names:
+            return absent
+        found = version(names[0])
     if tuple(int(part) for part in found.split(".")[:2]) < OLDEST:
         return f"Triton {found} is too old, expected {'.'.join(map(str, OLDEST))} or later. Run pip install --upgrade triton"
     return None

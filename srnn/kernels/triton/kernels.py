@@ -301,6 +301,7 @@ def summarize(
     shift = tl.zeros([BLOCK], WIDE)
     low = tl.full([BLOCK], float("-inf"), WIDE)
     high = tl.full([BLOCK], float("inf"), WIDE)
+    fresh = tl.zeros([BLOCK], tl.int32)
     values, at = fetch(
         b, gate, ids, None, reset, n * b_n, n_T, begin, at, cycle, stop, ends, limit, bound, T, H, first, b_t,
         lengths, orbits, BY_STEP, REVERSE, GROUP,
@@ -317,6 +318,7 @@ def summarize(
                 cut = values[i * FIELDS + CUT]
                 low = tl.where(cut, 0.0, low)
                 high = tl.where(cut, 0.0, high)
+                fresh = tl.where(cut, 1, fresh)
             c = values[i * FIELDS].to(WIDE)
             if GATE:
                 c = c * tl.sigmoid(values[i * FIELDS + 1].to(WIDE))
@@ -327,6 +329,8 @@ def summarize(
             low = tl.where(inside, new_low, low)
             high = tl.where(inside, new_high, high)
         values = following
+    if reset is not None:  # whatever enters, even NaN, the chunk ends at low; no other map has this upper bound
+        high = tl.where(fresh != 0, float("-inf"), high)
     at_map = (n * chunks + chunk) * H + d
     size = N.to(tl.int64) * chunks * H
     tl.store(maps + at_map, shift, mask=valid)
@@ -351,7 +355,8 @@ def carry(maps, start, carried, N, H, chunks, WIDE: tl.constexpr, GROUP: tl.cons
             values = values + (tl.load(maps + 2 * size + at, mask=inside, other=float("inf")),)
         for i in tl.static_range(GROUP):
             tl.store(carried + (n * chunks + c0 + i) * H + d, u, mask=c0 + i < ends)
-            u = between(u + values[3 * i], values[3 * i + 1], values[3 * i + 2])
+            reached = between(u + values[3 * i], values[3 * i + 1], values[3 * i + 2])
+            u = tl.where(values[3 * i + 2] == float("-inf"), values[3 * i + 1], reached)
 
 
 @triton.jit
@@ -392,7 +397,7 @@ def backward(
 ):  # fmt: skip
     """The gradients by b of a window of steps, going back, for each of its chunks; `kept` is "bits", "states" or "zeros".
 
-    `start` is what comes from the steps after the chunk, None: grad_n. From last zeros nothing needs to come: a gradient that
+    `start` holds the gradient from later steps; None means grad_n. From last zeros nothing needs to come: a gradient that
     arrives at the last state passes all steps after its unit's last zero, so all chunks are independent of each other.
     With a gate, db holds f and is overwritten by f's gradient, and gate by its own. dh0 is named by lanes.
     """
@@ -419,7 +424,7 @@ def backward(
     groups = tl.cdiv(finish - begin, GROUP)
     s0 = begin + (groups - 1) * GROUP
     at = advance(origin, cycle, stop, s0, H, orbits)
-    at = advance(at, cycle, stop, s0 * 0 + GROUP, H, orbits)
+    at = advance(at, cycle, stop, s0 * 0 + GROUP, H, orbits)  # a tensor, as `advance` needs
     values, next_at = fetch_backward(
         grad, states, db, gate, reset, n * g_n, n * d_n, n_T, s0, at, cycle, stop, ends, limit, bound, T, H, first, begin, g_t,
         d_t, lengths, orbits, REVERSE, GROUP,
@@ -470,7 +475,7 @@ def backward(
     if KEPT == "zeros":
         v = tl.where(life > 0, 0.0, v)
         if reset is not None:  # a reset at the first step leaves no other trace in a last zero
-            v = tl.where(is_cut(reset, n_T, T * 0, ends, ends, T, lengths, REVERSE), 0.0, v)
+            v = tl.where(is_cut(reset, n_T, T * 0, ends, ends, T, lengths, REVERSE), 0.0, v)  # step 0, as a tensor
     tl.store(dh0 + n * H + d, v, mask=valid & (chunk == 0))
 
 
@@ -493,7 +498,7 @@ def summarize_backward(
     groups = tl.cdiv(finish - begin, GROUP)
     s0 = begin + (groups - 1) * GROUP
     at = advance(origin, cycle, stop, s0, H, orbits)
-    at = advance(at, cycle, stop, s0 * 0 + GROUP, H, orbits)
+    at = advance(at, cycle, stop, s0 * 0 + GROUP, H, orbits)  # a tensor, as `advance` needs
     values, at = fetch_backward(
         grad, None, None, None, reset, n * g_n, n_T, n_T, s0, at, cycle, stop, ends, limit, bound, T, H, first, begin, g_t, g_t,
         lengths, orbits, REVERSE, GROUP,

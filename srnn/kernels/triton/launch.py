@@ -23,7 +23,7 @@ from srnn.kernels.triton import kernels
 
 Maybe = Tensor | None
 
-BLOCK, WARPS = 128, 4  # a lane per thread
+BLOCK, WARPS = 128, 4  # a lane per thread on NVIDIA
 GROUP = 16  # loads of a lane that are in flight together: what full bandwidth needs at N H = 12,800
 SMALL_GROUP = 8  # the same in steps, where a step has several loads: larger kernels take long to compile and more registers
 FREE_STEPS = 256  # of a chunk, where chunks do not depend on each other
@@ -142,7 +142,7 @@ def orbits_of(permutation: Tensor) -> Tensor:
 
 
 def check_later(b: Tensor, ids: Maybe, lengths: Maybe) -> None:
-    """The checks of values of `pytorch.check_values` without waiting for the device: an error ends its work, later."""
+    """Checks values as `pytorch.check_values` does, without waiting: an invalid one raises at the next synchronization."""
     T = b.shape[1] if ids is None else ids.shape[1]
     if ids is not None and ids.numel():
         torch._assert_async(((ids >= 0) & (ids.long() < len(b))).all(), "ids (symbols) must be rows of the table (alphabet)")

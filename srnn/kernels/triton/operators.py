@@ -291,7 +291,7 @@ def cell(x: Tensor, h: Tensor, maps: Sequence[Tensor], permutation: Maybe, gate:
     assert f is not None
     rows = rows_of(f, None, permutation, None, None, False)
     out = rows.empty(*h.shape)
-    scan(rows, f, activation, h.reshape(rows.N, rows.H), out, gate=e, window=(0, 1))
+    scan(rows, f, activation, h.reshape(rows.N, rows.H).contiguous(), out, gate=e, window=(0, 1))
     return out
 
 

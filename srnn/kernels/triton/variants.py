@@ -84,6 +84,13 @@ def _calls(dtype: torch.dtype) -> Iterator[tuple[str, Callable[[], Any]]]:
     z, weight, bias = (torch.zeros(shape, dtype=dtype) for shape in ((N, T, 3), (H, 3), (H,)))
     bits, zeros = torch.zeros(N, words_of(T), H, dtype=torch.int32), torch.zeros(N, H, dtype=torch.int32)
     every = (torch.arange(H), torch.full((N,), T), torch.zeros(N, T, dtype=torch.bool), True)
+    _, lengths, reset, _ = every
+    alone: Any = ((None, None, None, True), (None, lengths, None, False), (None, None, reset, False))
+    for options in alone:
+        name = "one option alone"
+        yield f"shuffle_scan relu, {name}", _bind(operators.shuffle_scan, b, h0, None, *options, "relu")
+        yield f"shuffle_scan_final relu, {name}", _bind(operators.shuffle_scan_final, b, h0, None, *options, "relu")
+        yield f"shuffle_scan_backward bits, {name}", _bind(operators.shuffle_scan_backward, b, h0, bits, b, None, *options)
     for options, (form, values, symbols) in product(
         ((None, None, None, False), every), (("dense", b, None), ("table", table, ids))
     ):
