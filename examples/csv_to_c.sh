@@ -3,12 +3,12 @@
 set -e
 
 # Sixty series of 20 steps, half of them slow waves and half fast ones.
-awk 'BEGIN { print "series,x,label"; for (s = 0; s < 60; s++) for (t = 0; t < 20; t++)
+awk 'BEGIN { srand(1); print "series,x,label"; for (s = 0; s < 60; s++) for (t = 0; t < 20; t++)
     print s "," sin(t * (s % 2 ? 0.9 : 0.3) + s) + rand() / 5 "," (s % 2 ? "fast" : "slow") }' > waves.csv
 
 srnn fit waves.csv --target label --id series --steps 300 --out run
-srnn predict run waves.csv --out answers.csv
-srnn export run --format c --out wave.h
+srnn predict run waves.csv --out answers.csv --overwrite
+srnn export run --format c --out wave.h --overwrite
 
 cat > main.c <<'END'
 #include <stdio.h>

@@ -71,7 +71,7 @@ def test_a_line_in_the_table_of_activations_is_enough_for_c_code(
 @needs_compiler
 def test_symbols_go_in_and_a_readout_comes_out(tmp_path: Path) -> None:
     rnn, alphabet, ids, last = SRNN(C, H, 2), torch.randn(5, C), torch.randint(5, (T,)), readout(H)
-    found = run(srnn.c.header(rnn, readout=last, alphabet=alphabet, name="tagger"), ids, tmp_path, "tagger")
+    found = run(srnn.c.header(rnn, readout=last, alphabet=alphabet, name="prototype"), ids, tmp_path, "prototype")
     torch.testing.assert_close(found, last(rnn(ids, alphabet=alphabet)[0]).detach(), rtol=0, atol=1e-5)
 
 
@@ -96,8 +96,7 @@ def test_each_compiler_accepts_the_code_without_warnings(compiler: str, int8: bo
     if not all(map(shutil.which, [compiler, *emulator])):
         pytest.skip(f"{compiler} is not installed")
     rnn, x = SRNNStack(C, H), torch.randn(20, C)
-    source = exports.PROGRAM.replace("UPPER", "M").replace("NAME", "m").replace("TYPE", "float").replace("ARGUMENT", "x")
-    sources = {"m.h": srnn.c.header(rnn, name="m", int8=int8), "main.c": source}
+    sources = {"m.h": srnn.c.header(rnn, name="m", int8=int8), "main.c": exports.program_of("m")}
     program = exports.compiled(tmp_path, sources, *FLAGS[compiler], by=compiler)
     done = subprocess.run([*emulator, str(program)], input=x.numpy().tobytes(), capture_output=True, check=True)
     found = torch.from_numpy(numpy.frombuffer(done.stdout, numpy.float32).copy()).reshape(20, H)

@@ -18,8 +18,11 @@ import torch
 import srnn
 from srnn import SRNN, SRNNStack
 from srnn.errors import MissingError, RecordError, SettingError, SettingTypeError
-from srnn.lab import cli
+from srnn.lab import cli, load
+from srnn.lab.data.fitting import Question
+from srnn.lab.data.table import Table
 from srnn.lab.records.folder import load_tensors, save_tensors
+from srnn.lab.training.fit import make_fit
 from srnn.lab.training.loop import train
 from srnn.lab.training.recipes import make_run
 
@@ -72,6 +75,22 @@ def test_a_run_comes_back_from_a_folder_with_its_record(trained: Path, tmp_path:
     loaded.save_pretrained(tmp_path / "second")  # what the record reports is not lost on the way
     for name in ("README.md", "config.json"):
         assert (tmp_path / "second" / name).read_bytes() == (tmp_path / "first" / name).read_bytes()
+
+
+def test_a_fitted_model_comes_back_with_its_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = torch.randn(30, 5, generator=torch.Generator().manual_seed(1))
+    columns = {f"x{k}": x[:, k].tolist() for k in range(5)} | {"y": x.square().sum(1).tolist()}
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    Path("table.csv").write_text("\n".join(lines))
+    fit = make_fit(Table.of(columns), Question(target="y"), hidden_size=4, mlp=(), steps=1)
+    train(fit.run, Path("run"))
+    HubModel.of_run("run").save_pretrained("model")
+    code = re.findall(r"```python\n(.*?)```", Path("model", "README.md").read_text(), re.DOTALL)[0]
+    found: dict[str, Any] = {}
+    exec(code.replace("NAME", "model"), found)
+    assert found["answers"] == load("run").predict("table.csv")
+    assert "low" in found["answers"][0]
 
 
 def test_srnn_export_writes_the_folder_of_a_run(

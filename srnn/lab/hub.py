@@ -28,6 +28,7 @@ from srnn.lab.records import store
 from srnn.lab.records.folder import RunFolder, Tensors, load_tensors, save_tensors
 from srnn.lab.records.record import Record
 from srnn.lab.report.runs import brief, recipe
+from srnn.lab.tasks.fitted import Fitted
 from srnn.lab.training.loop import load_model
 from srnn.lab.training.model import Model
 from srnn.lab.training.progress import number
@@ -91,7 +92,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin):
         """Return the content of config.json."""
         plain = {"kind": KIND, "format": FORMAT, "srnn": srnn.__version__, "about": self.about}
         if self.run is not None:
-            return plain | {"model": "run", "settings": self.run.as_dict()}
+            return plain | {"model": "run", "settings": self.run.as_dict(), "calibration": self.model.calibration}
         return plain | {"model": type(self.model).__name__, "settings": layer_settings(self.model)}
 
     def save_pretrained(self, save_directory: str | Path, *, overwrite: bool = False, **push: Any) -> str | None:
@@ -172,6 +173,8 @@ def card(config: Mapping[str, Any]) -> str:
     rows = config["about"] if is_run else {name: json.dumps(value) for name, value in config["settings"].items()}
     rows = {**rows, "srnn": config["srnn"]}
     call = "output = model(batch)  # a srnn.lab.Batch" if is_run else "output, h_n = model(input)"
+    if is_run and config["settings"].get("task", {}).get("name") == Fitted.name:
+        call = 'answers = model.predict("table.csv")'
     table = "\n".join(f"| {_cell(name)} | {_cell(value)} |" for name, value in rows.items())
     return f"""# {_cell(title)}
 
@@ -278,7 +281,8 @@ def _loaded(config_path: Path, weights_path: Path) -> dict[str, Any]:
     try:
         if config["model"] == "run":
             run = from_dict(config["settings"])
-            return {"model": load_model(run, tensors, weights_path), "run": run, "about": config["about"]}
+            model = load_model(run, tensors, weights_path, config.get("calibration"))
+            return {"model": model, "run": run, "about": config["about"]}
         layer = make_layer(config["model"], config["settings"])
         _load_weights(layer, tensors)
         return {"model": layer, "about": config["about"]}

@@ -40,7 +40,8 @@ def export(
     """Writes a layer as an ONNX file with free batch and time axes, whose state goes in and comes out.
 
     The inputs are `input` and `hx`, the outputs `output` and `h_n`, all as in `SRNN.forward`. For streaming, pass h_n as the
-    next hx. An existing file is replaced.
+    next hx. An existing file is replaced. The axes are free from 1 on: onnxruntime ends the process for an empty batch or no
+    steps.
 
     Args:
         module: The layer. It is exported as in evaluation, without dropout.

@@ -22,6 +22,7 @@ FEW_CLASSES = 20  # as many whole numbers or fewer are classes, unless --task re
 CATEGORIES, MIXED = 1000, 100  # of a column of text, alone and among other columns: the most frequent are kept
 LEAST_WINDOW, WINDOW = 16, 256  # steps
 SPLIT_SEED = 1234
+ANSWERS = ("prediction", "probabilities", "low", "high", "ahead", "step")  # columns; a time column takes the place of step
 PERFECT = 1 - 1e-9  # a correlation with the target above this is a leak
 
 
@@ -70,6 +71,8 @@ def prepare(table: Table, asked: Question) -> tuple[Preparation, list[str]]:
     kind, why = _task(kind, sequences, target, layout)
     sequences, dropped = _with_answers(sequences, target, kind)
     draft = _draft(sequences, layout, kind, target, asked)
+    if asked.group and draft.in_time:
+        raise SettingError("--group keeps whole sequences in one part, and this table is split in time. Leave it out")
     sequences, short = _long_enough(sequences, draft)
     parts = split(sequences, draft)
     _check_parts(sequences, draft)
@@ -164,6 +167,9 @@ def _candidates(table: Table, target: str, layout: Layout, asked: Question, kind
     for one, other in combinations(given, 2):
         if given[one] == given[other] and (one, other) != ("--id", "--group"):
             raise SettingError(f"{one} and {other} are both {given[one]!r}. Give two different columns")
+    for option, name in given.items():
+        if option in ("--id", "--time") and name in ANSWERS and (option, name) != ("--time", "step"):
+            raise SettingError(f"{option} must not be {name!r}, because answers have a column of this name. Rename it")
     if target in asked.inputs and kind != FORECAST:
         raise SettingError(f"the target {target!r} must not be among the --inputs. Only a forecast reads its own past")
     if both := set(asked.inputs) & set(asked.drop):

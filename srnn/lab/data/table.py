@@ -30,6 +30,7 @@ MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
 DELIMITERS = ",;\t|"
 FILE, CLASS, SEQUENCE, CHARACTER = "file", "class", "sequence", "character"
 LARGEST = 1e100  # squares of larger numbers may not be finite
+EXACT = 2.0**53  # float64 holds all whole numbers up to this one
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Table:
         Raises:
             DataError: The columns are of unequal length, or hold values that are neither numbers nor texts.
         """
-        found = {str(name): _column(str(name), numpy.asarray(values), source) for name, values in columns.items()}
+        found = {str(name): _column(str(name), _array(str(name), values, source), source) for name, values in columns.items()}
         if len(lengths := {name: len(column.cells) for name, column in found.items()}) and len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in lengths.items())
             raise DataError(f"the columns of {source} must be of equal length, got {shown}")
@@ -196,12 +197,14 @@ def _read_folder(folder: Path) -> Table:
     for name in tables[0].columns:
         cells = [table.columns[name].cells for table in tables]
         if len({each.dtype.kind for each in cells}) > 1:
-            raise DataError(f"the column {name!r} has numbers in some files of {folder} and texts in others")
+            if any(table.columns[name].numbers is None for table in tables):
+                raise DataError(f"the column {name!r} has numbers in some files of {folder} and texts in others")
+            cells = [table.columns[name].texts for table in tables]  # some file has whole numbers above EXACT
         columns[name] = Column(numpy.concatenate(cells), tables[0].columns[name].is_exact)
     return Table(columns, str(folder), digest(folder), FILE, CLASS if CLASS in columns else None)
 
 
-def _texts(cells: Iterable[str]) -> Column:
+def _texts(cells: Iterable[object]) -> Column:
     return Column(numpy.array([*map(str, cells), None], dtype=object)[:-1])
 
 
@@ -272,10 +275,24 @@ def _with_decimal_points(column: Column) -> Column:
     return column
 
 
+def _array(name: str, values: Any, source: str) -> NDArray[Any]:
+    try:
+        return numpy.asarray(values)
+    except ValueError:  # lists of unequal length
+        raise DataError(f"the column {name!r} of {source} must hold numbers or texts, got a nested list") from None
+
+
+def _is_rounded(values: NDArray[Any]) -> bool:
+    """Return whether there are whole numbers that float64 may not tell apart."""
+    return bool((numpy.abs(values.astype(numpy.float64)) >= EXACT).any())
+
+
 def _column(name: str, values: NDArray[Any], source: str) -> Column:
     """Return an array [n] as a column."""
     if values.ndim != 1:
         raise DataError(f"the column {name!r} of {source} must have one axis, got shape {values.shape}")
+    if values.dtype.kind in "iu" and _is_rounded(values):
+        return _texts(values.tolist())
     if values.dtype.kind in "fiu":
         return Column(values.astype(numpy.float64))
     if values.dtype.kind == "M":
@@ -285,8 +302,8 @@ def _column(name: str, values: NDArray[Any], source: str) -> Column:
         return _texts(each.decode("utf-8", "replace") for each in values.tolist())
     if values.dtype.kind in "UbO":
         found = values.tolist()
-        if wrong := next((each for each in found if not isinstance(each, str | int | float | None)), None):
-            raise DataError(f"the column {name!r} of {source} must hold numbers or texts, got a {type(wrong).__name__}")
+        if wrong := [each for each in found if not isinstance(each, str | int | float | None)]:
+            raise DataError(f"the column {name!r} of {source} must hold numbers or texts, got a {type(wrong[0]).__name__}")
         return _texts("" if each is None else str(each) for each in found)
     raise DataError(f"the column {name!r} of {source} must hold numbers or texts, got values of type {values.dtype}")
 
@@ -301,8 +318,11 @@ def _read_parquet(path: Path, content: bytes) -> Table:
         found = pyarrow.parquet.read_table(io.BytesIO(content))
         arrays = {}
         for name, each in zip(found.column_names, found.columns, strict=True):
-            is_nested = pyarrow.types.is_nested(each.type)
-            arrays[name] = numpy.array(each.to_pylist(), dtype=object) if is_nested else each.to_numpy()
+            if pyarrow.types.is_dictionary(each.type):
+                each = each.cast(each.type.value_type)  # to_numpy would give a category for a missing value
+            is_listed = pyarrow.types.is_nested(each.type)
+            is_listed |= pyarrow.types.is_integer(each.type) and each.null_count and _is_rounded(each.to_numpy())
+            arrays[name] = numpy.array(each.to_pylist(), dtype=object) if is_listed else each.to_numpy()
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} is not a Parquet file that pyarrow can read: {str(error).splitlines()[0]}") from None
     return Table({name: _column(name, values, str(path)) for name, values in arrays.items()})

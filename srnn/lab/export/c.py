@@ -1,6 +1,7 @@
 """C: one header, see srnn/c.py. If there is a compiler, the header is compiled and compared with the model."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -101,8 +102,7 @@ def outputs(file: Path, name: str, x: torch.Tensor) -> torch.Tensor:
         RecordError: The file cannot be read.
     """
     is_symbol = not x.is_floating_point()
-    source = PROGRAM.replace("UPPER", name.upper()).replace("NAME", name)
-    source = source.replace("TYPE", "int" if is_symbol else "float").replace("ARGUMENT", "x[0]" if is_symbol else "x")
+    source = program_of(name, is_symbol=is_symbol)
     with tempfile.TemporaryDirectory() as folder:
         text = store.read_bytes(file).decode("ascii", errors="replace")
         if not text.isascii():
@@ -113,6 +113,14 @@ def outputs(file: Path, name: str, x: torch.Tensor) -> torch.Tensor:
     if done.returncode != 0 or len(done.stdout) % (4 * len(x)):
         raise ExportError(f"the program with {file} must give numbers for {len(x)} steps, and it ended with {done.returncode}")
     return torch.from_numpy(numpy.frombuffer(done.stdout, numpy.float32).copy()).reshape(len(x), -1)
+
+
+def program_of(name: str, *, is_symbol: bool = False) -> str:
+    """Returns the program that runs the header of a model with this name."""
+    values = {"UPPER": name.upper(), "NAME": name, "TYPE": "float", "ARGUMENT": "x"}
+    if is_symbol:
+        values |= {"TYPE": "int", "ARGUMENT": "x[0]"}
+    return re.sub("|".join(values), lambda found: values[found[0]], PROGRAM)  # in one pass: a name may hold TYPE
 
 
 def compiler() -> str | None:

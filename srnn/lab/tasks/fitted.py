@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from srnn.errors import DataError, MissingError
+from srnn.errors import DataError, MissingError, SettingTypeError
 from srnn.lab import data
 from srnn.lab.data import fitting
 from srnn.lab.data import table as tables
@@ -266,11 +266,15 @@ class Fitted(Task):
         return None if self._is_classes else calibrate(model, self, self.batches("val", 500))
 
     def predict(self, model: Any, given: Any, *, level: float) -> list[Answer]:
-        """Return the answers for a file, a folder, a `Table` or columns by name."""
+        """Return the answers for a file, a folder, a `Table`, columns by name or a DataFrame."""
         if isinstance(given, str | Path):
             given = tables.read(Path(given))
-        elif isinstance(given, Mapping):
-            given = Table.of(given)
+        elif not isinstance(given, Table):
+            names = given if isinstance(given, Mapping) else getattr(given, "columns", None)
+            if names is None:
+                wants = "a file, a folder, a Table, columns by name or a DataFrame"
+                raise SettingTypeError(f"the model of a table predicts for {wants}, got {type(given).__name__}")
+            given = Table.of({name: given[name] for name in names})
         return predict(model, self.prepared, given, level=level)
 
 

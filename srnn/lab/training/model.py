@@ -67,8 +67,8 @@ class Model(nn.Module):
         """Return answers to new data, in evaluation mode.
 
         Args:
-            data: For a model of `srnn fit`: the path of a file or folder, a table, or a dict of columns. For other models: an
-                input [N, T, C], symbols [N, T] or a `Batch`.
+            data: For a model of `srnn fit`: the path of a file or folder, a table, a dict of columns or a DataFrame. For other
+                models: an input [N, T, C], symbols [N, T] or a `Batch`.
             level: For a model of `srnn fit` that predicts numbers: how often an interval should hold the true number.
 
         Returns:
