@@ -242,7 +242,7 @@ def scan(
     by_step = window is not None
     strides = (0, 0) if rows.ids is not None else b.stride()[:2]
     walk = (rows.reset, rows.lengths, rows.orbits)
-    group = SMALL_GROUP if gate is not None or rows.reset is not None or sigma == "states" else GROUP
+    group = group_of(rows, gate, sigma)
     how: dict[str, Any] = {"BY_STEP": by_step, "REVERSE": rows.reverse, "WIDE": wide, "GROUP": group, "BLOCK": BLOCK}
     sizes = (N, T, H, first, count, steps, chunks, *strides)
     found = zero
@@ -281,7 +281,7 @@ def backward(
         steps, chunks = rows.chunks(count, kind == "bits")
     strides = (0, 0) if grad is None else grad.stride()[:2]
     walk = (rows.reset, rows.lengths, rows.orbits)
-    group = SMALL_GROUP if gate is not None or rows.reset is not None or kind == "states" else GROUP
+    group = group_of(rows, gate, kind)
     how: dict[str, Any] = {"REVERSE": rows.reverse, "WIDE": wide, "GROUP": group, "BLOCK": BLOCK}
     sizes = (N, T, H, first, count, steps, chunks, *strides)
     if chunks > 1 and kind == "bits":
@@ -295,6 +295,11 @@ def backward(
     pointers = (grad, grad_n, kept, gate, *walk, start, db, dh0)
     by_step = window is not None
     launch(kernels.backward, rows.blocks() * chunks, *pointers, *sizes, *targets, KEPT=kind, BY_STEP=by_step, **how)
+
+
+def group_of(rows: Rows, gate: Maybe, kind: str) -> int:
+    """Returns how many steps are loaded at once: fewer where a step has several loads."""
+    return SMALL_GROUP if gate is not None or rows.reset is not None or kind == "states" else GROUP
 
 
 def kind_of(kept: Tensor) -> str:
