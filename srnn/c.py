@@ -21,7 +21,7 @@ from srnn.errors import ExportError, SettingError
 from srnn.kernels import ACTIVATIONS
 from srnn.kernels.activations import Activation
 from srnn.layer import SRNN, InputNetwork
-from srnn.stack import SRNNStack
+from srnn.stack import DELAYS, SRNNStack
 
 FILE = """\
 /* $title, written by srnn $version.
@@ -45,7 +45,7 @@ FILE = """\
 #define $upper_OUTPUTS $outputs
 
 typedef struct {
-    float h[$layers][$units]; /* of layer l, unit i is at place (at[l] + i) modulo the number of units that shift */
+    float h[$layers][$units]; $state
     int at[$layers];
 } $name_state;
 
@@ -69,6 +69,8 @@ $steps
 #endif
 """
 
+STATE = "/* of layer l, unit i is at place (at[l] + i) modulo the number of units that shift"
+DELAYED = ". Inputs of the last steps follow the units"
 LINEAR = """\
 /* y = W x + c. W is stored by columns, so that the sums of all y[i] grow side by side. */
 static inline void $name_linear(const float *restrict w, const float *restrict c, int n, int m, const float *restrict x,
@@ -157,6 +159,16 @@ static inline void $name_keep(int n, const float *restrict b, float *restrict h,
 {
     int i;
     for (i = 0; i < n; i++) out[i] = h[i] = $name_sigma(h[i] + b[i]);
+}
+""",
+    "delay": """\
+/* y <- h, m numbers. Then the first k of x are put in front of h, whose last k are dropped. */
+static inline void $name_delay(int k, int m, const float *x, float *h, float *y)
+{
+    int i;
+    for (i = 0; i < m; i++) y[i] = h[i];
+    for (i = 0; i < k; i++) h[i] = x[i];
+    for (i = k; i < m; i++) h[i] = y[i - k];
 }
 """,
     "permute": """\
@@ -315,6 +327,7 @@ class _Writer:
             version=__version__,
             flash=f"{self.flash:,}",
             kind="int8 with float32 factors" if self.int8 else "float32",
+            state=STATE + (DELAYED if "delay" in self.used else "") + " */",
             ram=f"{layers * (4 * units + 4):,}",
             stack=f"{4 * sum(self.buffers.values()):,}",
             guard=f"{self.name.upper()}_H",
@@ -406,16 +419,19 @@ class _Writer:
         W, H = rnn.width, rnn.hidden_size
         self.linear(rnn.encode.weight, rnn.encode.bias, x, "path")
         for layer, block in enumerate(rnn.blocks):
-            self.norm(block.norm, "path", "normed")
-            self.recurrence(layer, block.rnn, block.rnn.b[0], "normed", "h0")
+            self.norm(block.norm, "path", self.buffer("near", W + DELAYS * block.delayed))
+            if block.delayed:
+                held = _plus(f"s->h[{layer}]", block.rnn.hidden_size)
+                self.call("delay", block.delayed, DELAYS * block.delayed, "near", held, f"near + {W}")
+            self.recurrence(layer, block.rnn, block.rnn.b[0], "near", "h0")
             self.norm(block.state_norm, "h0", "read")
             self.linear(block.linear.weight, block.linear.bias, "read", "mix")
-            self.linear(block.direct.weight, None, "normed", "direct")
+            self.linear(block.direct.weight, None, "near", "direct")
             self.call("add", 2 * W, "direct", "mix")
             self.call("gate", W, f"mix + {W}", "mix")
             self.call("add", W, "mix", "path")
-        self.norm(rnn.norm, "path", "normed")
-        self.linear(rnn.decode.weight, rnn.decode.bias, "normed", "h0")
+        self.norm(rnn.norm, "path", "near")
+        self.linear(rnn.decode.weight, rnn.decode.bias, "near", "h0")
         return "h0", H
 
     def gru(self, rnn: nn.GRU, x: str) -> tuple[str, int]:

@@ -425,7 +425,7 @@ class SRNN(_Sequences, _Shuffling):
         gate_init: Added to the first draw of b_s. Below 0 the gate starts closed, so that units keep what they hold until
             training opens it. None is -2.0; the paper's start is 0.0.
         activation: sigma: "relu"; "clip", which clamps states to [-1, 1] and is as fast; or "tanh".
-        permutation: P: "shift"; "partial", where the first H // 4 units keep their place and the others shift; "identity";
+        permutation: P: "shift"; "partial", where the first H // 2 units keep their place and the others shift; "identity";
             "random", drawn from torch's generator and stored in the state_dict; or an index tensor, (P h)_i =
             h[permutation[i]]. Units keep their numbers in all inputs and outputs.
         device: The device of the weights.
@@ -598,5 +598,5 @@ def _index(permutation: str | Tensor, H: int, device: torch.device) -> Tensor | 
     # Always on the CPU, so that a seed gives the same permutation on every device.
     index = (torch.randperm if permutation == "random" else torch.arange)(H, device="cpu")
     if permutation == "partial":
-        index[H // 4 :] = index[H // 4 :].roll(-1)
+        index[H // 2 :] = index[H // 2 :].roll(-1)
     return index.to(device)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from srnn import SRNNStack, stack
+from srnn import SRNNStack
+from srnn import layer as layer_module
 from srnn.errors import SettingError
 from srnn.lab.networks.srnnstack import SRNNStackNetwork
 from srnn.lab.tasks.task import Batch
@@ -21,7 +22,7 @@ def test_settings_reach_the_layer() -> None:
     assert isinstance(layer, SRNNStack)
     assert (layer.input_size, layer.hidden_size, layer.num_layers, layer.width) == (7, 20, 3, 6)
     assert (layer.gate_init, layer.dropout, layer.batch_first) == (-40.0, 0.25, True)
-    assert (layer.activation, layer.blocks[2].rnn.permutation.tolist()) == ("relu", list(range(20)))
+    assert (layer.activation, layer.blocks[2].rnn.permutation.tolist()) == ("relu", list(range(10)))  # of its units; 10 more numbers are delayed inputs
     assert all((block.rnn.b[0].gate.bias < -30).all() for block in layer.blocks)
 
 
@@ -29,7 +30,7 @@ def test_defaults_are_those_of_the_layer() -> None:
     network, layer = SRNNStackNetwork(20), SRNNStack(3, 20)
     assert network.layer(3, 100).width == layer.width
     assert (network.num_layers, network.activation) == (layer.num_layers, layer.activation)
-    assert (network.gate_init, network.permutation) == (stack.GATE_INIT, layer._permutation_name)
+    assert (network.gate_init, network.permutation) == (layer_module.GATE_INIT, layer._permutation_name)
 
 
 def test_the_mlp_of_a_task_is_that_of_srnn() -> None:

@@ -15,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from srnn import SRNN, SRNNStack
 from srnn.errors import TracingError
 
-C, H, N, T, V, W = 3, 5, 4, 6, 7, 4
+C, H, N, T, V, W = 3, 9, 4, 6, 7, 4
+UNITS, DELAYED = 5, 2  # of a state of H numbers: units of the SRNN, then norm(x)[:DELAYED] one step and two steps ago
 LENGTHS = [T, 0, 2, 4]
 SIGMA = {"relu": torch.relu, "tanh": torch.tanh, "clip": nn.functional.hardtanh}
 
@@ -69,20 +70,21 @@ def equations(
         for k in range(rnn.num_layers):
             block, z = f"blocks.{k}", normed(p, f"blocks.{k}.norm", y)
             index = rnn.blocks[k].rnn.permutation
-            source = [(i + 1) % rnn.hidden_size for i in range(rnn.hidden_size)] if index is None else index.tolist()
-            states = z.new_zeros(end, D, rnn.hidden_size)
+            source = [(i + 1) % UNITS for i in range(UNITS)] if index is None else index.tolist()
+            states, before = z.new_zeros(end, D, UNITS), z.new_zeros(end, D, 2 * DELAYED)
             for d in range(D):
                 hidden = affine(p, f"{block}.rnn.b.{d}.mlp.0", z).clamp(min=0) if rnn.mlp else z
                 b = affine(p, f"{block}.rnn.b.{d}.linear", hidden)
                 b = b * torch.sigmoid(affine(p, f"{block}.rnn.b.{d}.gate", z)) if rnn.gate else b
-                h = hx[k * D + d, n]
+                h, held = hx[k * D + d, n, :UNITS], hx[k * D + d, n, UNITS:]
                 for t in reversed(range(end)) if d else range(end):
                     if (t + 1 < end and reset[n, t + 1]) if d else reset[n, t]:
-                        h = torch.zeros_like(h)
+                        h, held = torch.zeros_like(h), torch.zeros_like(held)
                     h = states[t, d] = SIGMA[rnn.activation](h[source] + b[t])
-                h_n[k * D + d, n] = h
+                    before[t, d], held = held, torch.cat([z[t, :DELAYED], held[:DELAYED]])
+                h_n[k * D + d, n] = torch.cat([h, held])
             read = affine(p, f"{block}.linear", normed(p, f"{block}.state_norm", states.flatten(1)))
-            u, v = (read + z @ p[f"{block}.direct.weight"].T).chunk(2, dim=-1)
+            u, v = (read + torch.cat([z, before.flatten(1)], dim=-1) @ p[f"{block}.direct.weight"].T).chunk(2, dim=-1)
             y = y + u / (1 + torch.exp(-v))
         output[n, :end] = affine(p, "decode", normed(p, "norm", y))
     return output, h_n
@@ -382,7 +384,7 @@ def test_start_and_defaults_are_those_of_the_stack() -> None:
         assert 0.38 < b.linear.weight.abs().max() <= 0.4
         assert b.linear.bias.abs().max() <= 0.2
         assert b.gate.weight.abs().max() <= 0.2
-        assert -1.2 <= b.gate.bias.min() < -1 < b.gate.bias.max() <= -0.8
+        assert -2.2 <= b.gate.bias.min() < -2 < b.gate.bias.max() <= -1.8
 
 
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
@@ -390,8 +392,8 @@ def test_start_and_defaults_are_those_of_the_stack() -> None:
 def test_the_parameters_are_those_of_the_equations(width: int | None, bidirectional: bool) -> None:
     rnn = SRNNStack(C, H, 3, width=width, mlp=(8,), bidirectional=bidirectional)
     w, D = width or 16, 2 if bidirectional else 1
-    of_rnn = D * ((w + 1) * 8 + (8 + 1) * H + (w + 1) * H)
-    block = 2 * w + of_rnn + 2 * D * H + (D * H + 1) * 2 * w + w * 2 * w
+    of_rnn = D * ((w + 1) * 8 + (8 + 1) * UNITS + (w + 1) * UNITS)
+    block = 2 * w + of_rnn + 2 * D * UNITS + (D * UNITS + 1) * 2 * w + (w + 2 * D * DELAYED) * 2 * w
     assert sum(p.numel() for p in rnn.parameters()) == (C + 1) * w + 3 * block + 2 * w + (w + 1) * D * H
 
 
@@ -413,7 +415,7 @@ def test_settings_reach_the_layers() -> None:
         (SRNNStack(C, 40), "3, 40, width=20"),
         (
             SRNNStack(C, H, 3, False, True, 0.5, True, width=8, mlp=[4], gate=False, permutation="random"),
-            "3, 5, num_layers=3, bias=False, batch_first=True, dropout=0.5, bidirectional=True, width=8, mlp=(4,), "
+            "3, 9, num_layers=3, bias=False, batch_first=True, dropout=0.5, bidirectional=True, width=8, mlp=(4,), "
             "gate=False, permutation='random'",
         ),
     ],

@@ -1,6 +1,7 @@
 """SRNNStack: residual blocks around SRNN, which are not in the paper.
 
-Each of `num_layers` blocks, between an input map and an output map, computes x <- x + GLU(W norm(SRNN(norm(x))) + V norm(x)).
+Each of `num_layers` blocks, between an input map and an output map, computes x <- x + GLU(W norm(SRNN(norm(x))) + V near(x)),
+where near(x) is norm(x) with a part of that of the last two steps.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from srnn.kernels import ACTIVATIONS
 from srnn.lab.networks.network import Network
 from srnn.lab.settings import setting
-from srnn.layer import PERMUTATIONS
+from srnn.layer import GATE_INIT, PERMUTATIONS
 from srnn.stack import SRNNStack
 
 
@@ -21,7 +22,7 @@ class SRNNStackNetwork(Network):
 
     num_layers: int = 2
     width: int = setting(0, "Numbers per step between the blocks, 0 for the default of the layer.", least=0)
-    gate_init: float = setting(-1.0, "Number that is added to the initial bias of the gate.")
+    gate_init: float = setting(GATE_INIT, "Number that is added to the initial bias of the gate.")
     activation: str = setting("clip", "Activation of the recurrence.", choices=ACTIVATIONS)
     permutation: str = setting("partial", "Permutation of the units at each step.", choices=PERMUTATIONS)
     block_dropout: float = setting(0.0, "Dropout inside the blocks.", least=0, below=1)
