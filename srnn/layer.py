@@ -22,7 +22,7 @@ from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.nn import functional as F
 from torch.nn.modules.module import _has_any_global_hook
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from srnn import checks, kernels, tracing
@@ -284,12 +284,11 @@ class _Sequences(_Recurrent):
             data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
             h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
             mask = None if reset is None else checks.packed_reset(reset, input)
-            x, steps = pad_packed_sequence(PackedSequence(data, sizes), batch_first=True)  # rows stay in the order of length
-            if mask is not None:
-                mask = pad_packed_sequence(PackedSequence(mask, sizes), batch_first=True)[0]
-            output, h_n = self._scan(x, _select(h0, order), steps.to(x.device), alphabet, mask, final)
+            padded, packed, steps = _places(sizes, data.device)  # rows stay in the order of length
+            x = data.index_select(0, padded.flatten()).unflatten(0, padded.shape)
+            output, h_n = self._scan(x, _select(h0, order), steps, alphabet, None if mask is None else mask[padded], final)
             if not final:
-                output = PackedSequence(pack_padded_sequence(output, steps, batch_first=True).data, sizes, order, back)
+                output = PackedSequence(output.flatten(0, 1).index_select(0, packed), sizes, order, back)
             return output, _select(h_n, back)
         if isinstance(input, Tensor) and input.is_nested:
             return self._run_nested(input, hx, layers, lengths, alphabet, reset, final)
@@ -559,6 +558,19 @@ class SRNNCell(_Shuffling):
         x, _, batch = self._input("input", input, None, ("batch",), ())
         h = self._state("hx", hx, {}, batch, x)
         return self.b[0].step(x, h, self.permutation, self.activation)
+
+
+def _places(sizes: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """How packed data and rows [N, T] follow from each other, for the batch sizes [T].
+
+    Returns which packed step is at each place of the rows [N, T] (any in the padding), the place of each packed step in the
+    flat rows, and the lengths [N]. An index each way is faster than torch's own functions, which take a slice per step.
+    """
+    rows, steps = (torch.arange(n, device=sizes.device) for n in (int(sizes[0]), len(sizes)))
+    valid = rows < sizes[:, None]
+    padded = (sizes.cumsum(0) - sizes + rows[:, None]).clamp(max=int(sizes.sum()) - 1)
+    packed = (rows * len(sizes) + steps[:, None])[valid]
+    return padded.to(device), packed.to(device), valid.sum(dim=0).to(device)
 
 
 def _select(h: Tensor, rows: Tensor | None) -> Tensor:

@@ -86,7 +86,7 @@ class ResidualBlock(nn.Module):
         return torch.cat(near, dim=-1), torch.stack(held_n).unflatten(0, (len(held), DELAYS)).transpose(1, 2)
 
     def mix(self, x: Tensor, near: Tensor, states: Tensor, dropout: float) -> Tensor:
-        """Returns x + dropout(GLU(W norm(states) + V near)), from x [..., width] and the states of the SRNN [..., D * units]."""
+        """Returns x + dropout(GLU(W norm(states) + V near)), from x [..., width] and the SRNN's states [..., D * units]."""
         read = self.linear(self.state_norm(states)) + self.direct(near)
         return x + F.dropout(F.glu(read, dim=-1), dropout, self.training)
 
@@ -275,7 +275,7 @@ def _last(x: Tensor, ends: Tensor | None) -> Tensor:
 
 
 def _delay(x: Tensor, first: Tensor, ends: Tensor | None, reset: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
-    """x [N, T, k] one step later (earlier with `reverse`), from what is held at the start [N, k]; and what is held at the end."""
+    """x [N, T, k] one step later, or earlier with `reverse`, from what is held first [N, k]; and what is held at the end."""
     held = first[:, None]
     if reverse:
         x = torch.cat([x, held], dim=1)

@@ -22,7 +22,8 @@ def test_settings_reach_the_layer() -> None:
     assert isinstance(layer, SRNNStack)
     assert (layer.input_size, layer.hidden_size, layer.num_layers, layer.width) == (7, 20, 3, 6)
     assert (layer.gate_init, layer.dropout, layer.batch_first) == (-40.0, 0.25, True)
-    assert (layer.activation, layer.blocks[2].rnn.permutation.tolist()) == ("relu", list(range(10)))  # of its units; 10 more numbers are delayed inputs
+    units = list(range(10))  # half of hidden_size; the other half are delayed inputs
+    assert (layer.activation, layer.blocks[2].rnn.permutation.tolist()) == ("relu", units)
     assert all((block.rnn.b[0].gate.bias < -30).all() for block in layer.blocks)
 
 

@@ -4,7 +4,8 @@ The budgets are 5 CPU seconds, and for each program as many updates as nn.GRU ma
 were set on a slower machine with 14 CPU seconds; no run of that budget was recorded.
 The sizes were set with nn.GRU, learning rate 0.003 and seed 0, so that the validation score is between chance level and perfect
 at the end; in tagger and policy nn.GRU reaches 100 % all the same. Some sizes of tagger and forecaster were tried after SRNN
-or SRNNStack had been seen on them. Seed 0 is not among the seeds below.
+or SRNNStack had been seen on them. The form of SRNNStack was chosen with seeds 0, 100 and 200. An earlier form was run with
+seeds 1 to 5, so the seeds below are new to this one.
 """
 
 from collections.abc import Collection, Mapping
@@ -32,7 +33,7 @@ PROGRAMS: dict[str, Program] = {
     )
 }
 RATES = (0.001, 0.003, 0.01)
-SEEDS = (1, 2, 3, 4, 5)
+SEEDS = (6, 7, 8, 9, 10)
 QUICK: Any = {"updates": 3, "seconds": 0.05, "hidden_size": 8, "batch_size": 4, "length": 16, "held_out": 8}
 
 
