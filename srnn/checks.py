@@ -71,7 +71,7 @@ def gate_init(value: object, gate: bool, bias: bool) -> float | None:
 def permutation(index: Tensor, H: int) -> Tensor:
     """Returns a copy of an index tensor [H] that holds every unit once."""
     if index.dim() != 1 or index.dtype not in SYMBOLS or sorted(index.tolist()) != list(range(H)):
-        raise SettingError(f"permutation must hold each of 0, ..., {H - 1} (hidden_size - 1) once, got {index}")
+        raise SettingError(f"permutation must hold each of 0, ..., {H - 1} once, one for each unit, got {index}")
     return index.detach().to(torch.int64, copy=True)
 
 

@@ -246,14 +246,14 @@ class SRNNStack(_Sequences):
             inputs = {"input": x, "alphabet": normed} if y is None else {"input": normed}
             h, held = block.split(h)
             inputs |= {"hx": h, "lengths": ends, "reset": reset}
-            if y is None:
-                y, normed = F.embedding(x.long(), table), F.embedding(x.long(), normed)
-            near, held = block.near(normed, held, ends, reset)
             is_end = bool(final) and k + 1 == self.num_layers
             if is_end and (D == 1 or final == "state"):
                 outputs, h = None, block.rnn.final_state(**inputs)
             else:
                 outputs, h = block.rnn(**inputs)
+            if y is None:
+                y, normed = F.embedding(x.long(), table), F.embedding(x.long(), normed)
+            near, held = block.near(normed, held, ends, reset)
             states.append(torch.cat([h, held.flatten(-2)], dim=-1))
             if is_end and final == "state":
                 return None, torch.cat(states)

@@ -24,6 +24,7 @@ from srnn.lab.data.table import Table
 from srnn.lab.records.folder import load_tensors, save_tensors
 from srnn.lab.training.fit import make_fit
 from srnn.lab.training.loop import train
+from srnn.lab.training.progress import number
 from srnn.lab.training.recipes import make_run
 
 pytest.importorskip("huggingface_hub")
@@ -36,6 +37,7 @@ LAYERS: dict[str, Callable[[], Any]] = {
     "random": lambda: SRNN(C, H, permutation="random", mlp=(), batch_first=True, dtype=torch.float64),
     "given": lambda: SRNN(C, H, permutation=torch.tensor([2, 0, 1, 4, 3]), gate_init=-2.0),
     "stack": lambda: SRNNStack(C, H, 3, dropout=0.5, width=7, permutation="random"),
+    "given for a stack": lambda: SRNNStack(C, H, permutation=torch.tensor([2, 0, 1])),
 }
 ONE_LINE = r"^[^\n]+$"
 
@@ -131,7 +133,7 @@ def test_the_card_is_made_from_the_record(trained: Path, tmp_path: Path) -> None
         f"| srnn | {srnn.__version__} |",
     ):
         assert line in text.splitlines()
-    assert re.search(rf"\| loss \| {record['training']['final']:.2f}\d*, mean of the last 1 updates \|", text)
+    assert re.search(rf"\| loss \| {re.escape(number(record['training']['final']))}, mean of the last 1 updates \|", text)
     assert f"| commit | {record['commit']['id'][:10]}" in text
     code = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
     HubModel.of_run(trained).save_pretrained(tmp_path / "model")

@@ -528,7 +528,7 @@ def test_damaged_lines_are_reported_and_their_runs_repeated(
     out = tmp_path / "swap.jsonl"
     swap.main(quick=True, out=out, console=Console(quiet=True))
     first, *rest = lines(out)
-    out.write_bytes(b"\n".join([first.replace(b'"seed": 1', b'"seed": 9'), *rest]) + b"\n")
+    out.write_bytes(b"\n".join([first.replace(b'"seed": %d' % plan.SEEDS[0], b'"seed": 99'), *rest]) + b"\n")
     swap.main(quick=True, out=out, console=Console(width=300))
     assert f"{out}:1 is altered" in capsys.readouterr().out
     assert len(store.read_lines(out)[0]) == 96
@@ -571,7 +571,7 @@ def test_learning_rate_is_chosen_by_validation_score() -> None:
         choice = table.choose(program, network, budget, plan.runs(), recorded(scores))
         assert choice is not None
         assert choice.lr == favourite[budget]
-        expected = [60.0 + seed for seed in plan.SEEDS] if next(iter(program.scores.values())) else [6.0, 7.0, 8.0, 9.0, 10.0]
+        expected = [(60.0 if next(iter(program.scores.values())) else 5.0) + seed for seed in plan.SEEDS]
         assert list(choice.test.values()) == [expected] * len(program.scores)
 
 
@@ -588,13 +588,13 @@ def test_first_score_chooses_the_learning_rate() -> None:
 def test_mean_over_seeds_decides_and_a_missing_score_is_the_worst() -> None:
     def scores(run: Run, score: str, split: str, budget: str) -> float | None:
         if run.lr == 0.01:  # best with four seeds, and once divergent
-            return 0.01 if run.seed < 5 else None
-        return {0.001: 3.0, 0.003: 20.0 if run.seed == 1 else 0.1}[run.lr]
+            return 0.01 if run.seed < plan.SEEDS[-1] else None
+        return {0.001: 3.0, 0.003: 20.0 if run.seed == plan.SEEDS[0] else 0.1}[run.lr]
 
     choice = table.choose(plan.PROGRAMS["forecaster"], "SRNN", "seconds", plan.runs(), recorded(scores))
     assert choice is not None
     assert choice.lr == 0.001
-    all_bad = recorded(lambda run, score, split, budget: None if run.seed == 2 else 1.0)
+    all_bad = recorded(lambda run, score, split, budget: None if run.seed == plan.SEEDS[1] else 1.0)
     choice = table.choose(plan.PROGRAMS["classifier"], "SRNN", "seconds", plan.runs(), all_bad)
     assert choice is not None
     assert table._range(choice.test["accuracy, %"]) == "diverged in 1 of 5 runs"
@@ -606,7 +606,7 @@ def lost_and_won(run: Run, score: str, split: str, budget: str) -> float:
     worse |= run.network == "SRNNStack" and budget == "updates" and run.program.name == "policy"
     better = run.network == "SRNNStack" and not worse
     step = 10 if run.program.scores[score] else -10
-    return 50.0 + step * (better - worse) + (run.seed - 3) + 0.001 * (run.lr == 0.003) * step
+    return 50.0 + step * (better - worse) + (run.seed - plan.SEEDS[2]) + 0.001 * (run.lr == 0.003) * step
 
 
 def test_losses_are_shown_like_wins() -> None:
@@ -656,7 +656,7 @@ def test_document_shows_table_and_origin(tmp_path: Path, monkeypatch: pytest.Mon
     assert text.endswith("\n<!-- swap:end -->\nafter\n")
     assert "| classifier: accuracy, %, higher is better | nn.GRU | 50 (48 to 52) | 0.003 |" in text
     assert "- SRNNStack is at least as good as nn.GRU in 5 of 6 programs" in text
-    assert "360 runs with Adam, learning rates 0.001, 0.003, 0.01, seeds 1, 2, 3, 4, 5" in text
+    assert "360 runs with Adam, learning rates 0.001, 0.003, 0.01, seeds 6, 7, 8, 9, 10" in text
     assert "\n- policy: 460 updates or 5 CPU seconds, 64 units, batch 16, up to 25 steps, data: drawn at random\n" in text
     assert "batch 16, up to 100 steps, data: a generated text, 370532 characters" in text
     (commit,) = {record["commit"]["id"] for record in store.read_all(out)}

@@ -217,9 +217,10 @@ def make_layer(kind: str, settings: Mapping[str, Any]) -> SRNN | SRNNStack:
     dtype = getattr(torch, str(given.pop("dtype", "float32")), None)
     if not isinstance(dtype, torch.dtype):
         raise SettingError(f"dtype must be the name of one of torch's, such as float32, got {settings['dtype']!r}")
-    if given.get("permutation") == "given":
-        given["permutation"] = torch.arange(given["hidden_size"])
     with torch.random.fork_rng(devices=[]):
+        if given.get("permutation") == "given":
+            like = LAYERS[kind](**given | {"permutation": "random", "device": "meta"})
+            given["permutation"] = torch.arange(max(_units(like).values()))
         return LAYERS[kind](**given, dtype=dtype)
 
 
@@ -293,7 +294,12 @@ def _loaded(config_path: Path, weights_path: Path) -> dict[str, Any]:
 
 
 def _load_weights(layer: SRNN | SRNNStack, tensors: Tensors) -> None:
-    for name, tensor in tensors.items():
-        if name.endswith("permutation") and sorted(tensor.tolist()) != list(range(layer.hidden_size)):
-            raise SettingError(f"{name} must hold each of 0 to {layer.hidden_size - 1} once")
+    for name, units in _units(layer).items():
+        if name in tensors and sorted(tensors[name].tolist()) != list(range(units)):
+            raise SettingError(f"{name} must hold each of 0 to {units - 1} once")
     layer.load_state_dict(tensors)
+
+
+def _units(layer: SRNN | SRNNStack) -> dict[str, int]:
+    """Return the number of units by the name of each stored permutation."""
+    return {name: len(tensor) for name, tensor in layer.state_dict().items() if name.endswith("permutation")}

@@ -28,13 +28,14 @@ def settings(draw: Any, kind: Any) -> dict[str, Any]:
     H = draw(st.sampled_from([1, 2, 3, 5, 8]))
     given: dict[str, Any] = {"input_size": draw(sizes), "hidden_size": H, "bias": draw(flag), "gate": draw(flag)}
     given |= {"mlp": draw(st.lists(sizes, max_size=1)), "activation": draw(activations)}
-    given["permutation"] = draw(st.sampled_from(["shift", "partial", "identity", "random", torch.arange(H).flip(0)]))
     if given["bias"] and given["gate"]:
         given["gate_init"] = draw(st.sampled_from([None, -1.0, 2]))
     if kind is not SRNNCell:
         given |= {"num_layers": draw(st.integers(1, 2)), "bidirectional": draw(flag)}
     if kind is SRNNStack:
         given["width"] = draw(st.sampled_from([None, 2, 5]))
+        H = kind(**given).blocks[0].rnn.hidden_size  # the units of an SRNN
+    given["permutation"] = draw(st.sampled_from(["shift", "partial", "identity", "random", torch.arange(H).flip(0)]))
     return given
 
 
