@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,8 +20,9 @@ import srnn
 from srnn import SRNN, SRNNStack
 from srnn.errors import MissingError, RecordError, SettingError, SettingTypeError
 from srnn.lab import cli, load
+from srnn.lab.data import table as tables
 from srnn.lab.data.fitting import Question
-from srnn.lab.data.table import Table
+from srnn.lab.export import export
 from srnn.lab.records.folder import load_tensors, save_tensors
 from srnn.lab.training.fit import make_fit
 from srnn.lab.training.loop import train
@@ -85,9 +87,23 @@ def test_a_fitted_model_comes_back_with_its_intervals(tmp_path: Path, monkeypatc
     columns = {f"x{k}": x[:, k].tolist() for k in range(5)} | {"y": x.square().sum(1).tolist()}
     lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
     Path("table.csv").write_text("\n".join(lines))
-    fit = make_fit(Table.of(columns), Question(target="y"), hidden_size=4, mlp=(), steps=1)
+    fit = make_fit(
+        tables.read(tmp_path / "table.csv"),
+        Question(target="y"),
+        file=str(tmp_path / "table.csv"),
+        hidden_size=4,
+        mlp=(),
+        steps=1,
+    )
     train(fit.run, Path("run"))
     HubModel.of_run("run").save_pretrained("model")
+    assert str(tmp_path) in Path("run", "run.json").read_text()  # and in nothing that leaves this machine
+    for format in ("onnx", "pt2", "safetensors"):
+        export(Path("run"), format, Path("model", format))
+    for path in Path("model").iterdir():
+        parts = [zipfile.ZipFile(path).read(name) for name in zipfile.ZipFile(path).namelist()] if path.name == "pt2" else []
+        for content in (path.read_bytes(), *parts):
+            assert str(tmp_path).encode() not in content, path
     code = re.findall(r"```python\n(.*?)```", Path("model", "README.md").read_text(), re.DOTALL)[0]
     found: dict[str, Any] = {}
     exec(code.replace("NAME", "model"), found)

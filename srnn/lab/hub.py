@@ -33,7 +33,7 @@ from srnn.lab.training.loop import load_model
 from srnn.lab.training.model import Model
 from srnn.lab.training.progress import number
 from srnn.lab.training.recipes import from_dict
-from srnn.lab.training.run import Run
+from srnn.lab.training.run import Run, to_share
 from srnn.lab.training.weights import finished_model
 from srnn.layer import SRNN
 from srnn.stack import SRNNStack
@@ -92,7 +92,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin):
         """Return the content of config.json."""
         plain = {"kind": KIND, "format": FORMAT, "srnn": srnn.__version__, "about": self.about}
         if self.run is not None:
-            return plain | {"model": "run", "settings": self.run.as_dict(), "calibration": self.model.calibration}
+            return plain | {"model": "run", "settings": to_share(self.run.as_dict()), "calibration": self.model.calibration}
         return plain | {"model": type(self.model).__name__, "settings": layer_settings(self.model)}
 
     def save_pretrained(self, save_directory: str | Path, *, overwrite: bool = False, **push: Any) -> str | None:
@@ -153,7 +153,7 @@ class HubModel(nn.Module, PyTorchModelHubMixin):
 
 def facts(record: Record) -> dict[str, str]:
     """Return what a model card shows of a record."""
-    task, network = brief(record.run)
+    task, network = brief(to_share(record.run))
     found = {"task": task, "network": network, "recipe": recipe(record.run), "seed": str(record.run["seed"])}
     if record.result is not None:
         score = record.result

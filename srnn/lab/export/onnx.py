@@ -13,7 +13,7 @@ from srnn.errors import ExportError, MissingPackageError
 from srnn.lab.export import preparation
 from srnn.lab.export.program import OUTPUTS, Program, largest_difference
 from srnn.lab.training.model import Model
-from srnn.lab.training.run import Run
+from srnn.lab.training.run import Run, to_share
 
 TOLERANCE = 1e-5  # share of the largest number
 
@@ -23,7 +23,7 @@ def write(model: Model, run: Run, file: Path) -> list[str]:
     program = Program(model)
     example = program.example(2, 3)
     inputs = {name: (example[name], axes) for name, axes in program.free_axes.items()}
-    about = {"srnn": srnn.__version__, "run": json.dumps(run.as_dict()), **preparation.about(run)}
+    about = {"srnn": srnn.__version__, "run": json.dumps(to_share(run.as_dict())), **preparation.about(run)}
     onnx.write(program, inputs, OUTPUTS, file, about)
     lines = [f"ONNX opset {onnx.OPSET}, inputs input and state, outputs output and new_state, batch and time axes free"]
     if not is_available():

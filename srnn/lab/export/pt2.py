@@ -26,7 +26,7 @@ from srnn.lab.export import preparation
 from srnn.lab.export.program import Program, largest_difference
 from srnn.lab.records import store
 from srnn.lab.training.model import Model
-from srnn.lab.training.run import Run
+from srnn.lab.training.run import Run, to_share
 
 NEEDS = "import torch, srnn"
 TOLERANCE = 1e-5  # share of the largest number
@@ -35,7 +35,7 @@ TOLERANCE = 1e-5  # share of the largest number
 def write(model: Model, run: Run, file: Path, *, compiled: bool = False) -> list[str]:
     """Writes the model and compares the file with it."""
     program = Program(model)
-    about = {"needs": NEEDS, "srnn": srnn.__version__, "torch": torch.__version__, "run": json.dumps(run.as_dict())}
+    about = {"needs": NEEDS, "srnn": srnn.__version__, "torch": torch.__version__, "run": json.dumps(to_share(run.as_dict()))}
     about |= preparation.about(run)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about its own code

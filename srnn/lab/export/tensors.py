@@ -8,14 +8,14 @@ from srnn.lab.records.folder import load_tensors, save_tensors
 from srnn.lab.training.loop import load_model
 from srnn.lab.training.model import Model
 from srnn.lab.training.recipes import from_dict
-from srnn.lab.training.run import Run
+from srnn.lab.training.run import Run, to_share
 
 KIND, FORMAT = "exported model", 1
 
 
 def write(model: Model, run: Run, file: Path) -> list[str]:
     """Writes weights and settings."""
-    state = {"kind": KIND, "format": FORMAT, "srnn": srnn.__version__, "run": run.as_dict()}
+    state = {"kind": KIND, "format": FORMAT, "srnn": srnn.__version__, "run": to_share(run.as_dict())}
     if model.calibration is not None:
         state["calibration"] = model.calibration
     save_tensors(file, dict(model.state_dict()), state)

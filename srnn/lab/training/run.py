@@ -5,7 +5,9 @@ Equal runs give bit-identical curves on the same machine. Only a run that a cloc
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from srnn.errors import RecordError, SettingError
@@ -94,6 +96,12 @@ class Run(Settings):
         if changed.keys() & ends:  # one of them replaces the other
             changed = dict.fromkeys(ends - limits.keys()) | changed
         return replace(self, **changed)
+
+
+def to_share(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `Run.as_dict` for a file that leaves this machine: of a table's path, which names folders, only the last part."""
+    task = {key: Path(value).name if key == "file" else value for key, value in plain["task"].items()}
+    return {**plain, "task": task}
 
 
 def _changed(thing: Settings) -> dict[str, Any]:
