@@ -541,13 +541,25 @@ def test_the_stack_compiles_to_one_graph() -> None:
 @pytest.mark.parametrize("mlp", [(4,), ()], ids=["mlp", "affine"])
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
 def test_the_stack_exports_with_any_batch_and_time(bidirectional: bool, mlp: tuple[int, ...]) -> None:
-    rnn, layers = stack(bidirectional=bidirectional, mlp=mlp), 4 if bidirectional else 2
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = stack(bidirectional=bidirectional, mlp=mlp)
+
+        def forward(self, x: Tensor, hx: Tensor, lengths: Tensor, reset: Tensor) -> tuple[Tensor, ...]:
+            more: Any = {"hx": hx, "lengths": lengths, "reset": reset}
+            return *self.rnn(x, **more), self.rnn.final_state(x, **more), self.rnn.final_output(x, **more)
+
+    model, layers = Model(), 4 if bidirectional else 2
     rows, steps = torch.export.Dim("rows"), torch.export.Dim("steps")
-    shapes = {"input": {0: rows, 1: steps}, "hx": {1: rows}, "lengths": {0: rows}}
-    options = {"hx": numbers(layers, N, H), "lengths": torch.tensor(LENGTHS)}
-    exported = torch.export.export(rnn, (numbers(N, T, C),), options, dynamic_shapes=shapes).module()
-    x, hx, lengths = numbers(2, 9, C), numbers(layers, 2, H), torch.tensor([9, 3])
-    assert_close(exported(x, hx=hx, lengths=lengths), rnn(x, hx, lengths=lengths))
+    whole = {0: rows, 1: steps}
+    shapes = {"x": whole, "hx": {1: rows}, "lengths": {0: rows}, "reset": whole}
+    options = {"hx": numbers(layers, N, H), "lengths": torch.tensor(LENGTHS), "reset": RESET}
+    exported = torch.export.export(model, (numbers(N, T, C),), options, dynamic_shapes=shapes).module()
+    for length in (9, 1):
+        lengths, reset = torch.tensor([length, 1]), torch.arange(2 * length).view(2, length) % 3 == 2
+        x, more = numbers(2, length, C), {"hx": numbers(layers, 2, H), "lengths": lengths, "reset": reset}
+        assert_close(exported(x, **more), model(x, **more))
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
