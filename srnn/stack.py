@@ -11,7 +11,7 @@ Its SRNN differs from the paper's in four defaults, chosen with the programs of 
 affine, states are clipped, the gate starts closed as in `SRNN`, and half of the units keep their place. A unit that keeps its
 place holds a value until something is written to it. A value in a unit that shifts is in another unit at every step.
 
-The state of a block has H numbers. Two quarters of it hold the parts of norm(x), and its SRNN has the other units.
+The state of a block has H numbers. At most two quarters of it hold the parts of norm(x), the rest are units of its SRNN.
 
 The maps read normalised states only, so the output is bounded by the weights for sequences of any length. A program that feeds
 a plain SRNN with ReLU its own output can diverge: its states have no bound and can grow with the number of steps.
