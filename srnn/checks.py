@@ -5,6 +5,7 @@ operators check the values of symbols and lengths.
 """
 
 import math
+import reprlib
 from collections.abc import Sequence
 
 import torch
@@ -71,7 +72,7 @@ def gate_init(value: object, gate: bool, bias: bool) -> float | None:
 def permutation(index: Tensor, H: int) -> Tensor:
     """Returns a copy of an index tensor [H] that holds every unit once."""
     if index.dim() != 1 or index.dtype not in SYMBOLS or sorted(index.tolist()) != list(range(H)):
-        raise SettingError(f"permutation must hold each of 0, ..., {H - 1} once, one for each unit, got {index}")
+        raise SettingError(f"permutation must hold each of 0, ..., {H - 1} once, one for each unit, got {_shown(index)}")
     return index.detach().to(torch.int64, copy=True)
 
 
@@ -178,6 +179,14 @@ def reset(mask: object, shape: Sequence[int], like: Tensor) -> Tensor:
     return mask
 
 
+def packed(given: PackedSequence) -> None:
+    """Raises unless the batch sizes of a PackedSequence never grow and add up to the steps of its data."""
+    data, sizes = given.data, given.batch_sizes
+    if len(sizes) == 0 or not ((sizes.diff() <= 0).all() & (sizes[-1] >= 0) & (sizes.sum() == data.shape[0])):
+        expected = f"that never grow and add up to {data.shape[0]}, the steps of its data"
+        raise ShapeError(f"a PackedSequence must have batch_sizes {expected}, got {_shown(sizes)}. Use pack_padded_sequence")
+
+
 def packed_reset(mask: object, packed: PackedSequence) -> Tensor:
     """Returns the data of a packed mask that has the layout of a packed input."""
     if not isinstance(mask, PackedSequence):
@@ -204,3 +213,8 @@ def lengths(given: Lengths, batch: Extents, x: Tensor) -> Tensor:
     if (ends.is_floating_point() or ends.dtype == torch.bool) and ends.numel():  # an empty list makes a tensor of floats
         raise DtypeError(f"lengths must be integers, got {ends.dtype}")
     return ends.to(x.device, torch.int64).reshape(-1)
+
+
+def _shown(tensor: Tensor) -> str:
+    """The shape and the first numbers, in one line."""
+    return f"shape {tuple(tensor.shape)}: {reprlib.repr(tensor.tolist())}"

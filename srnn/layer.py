@@ -282,9 +282,10 @@ class _Sequences(_Recurrent):
                 raise LengthError("a PackedSequence has lengths of its own. Leave out lengths=")
             data, sizes, order, back = input
             data, alphabet, _ = self._input("the data of input", data, alphabet, ("steps",))
+            checks.packed(input)
             h0 = self._state("hx", hx, layers, {"batch": int(sizes[0])}, data)
             mask = None if reset is None else checks.packed_reset(reset, input)
-            padded, packed, steps = _places(sizes, data.device)  # rows stay in the order of length
+            padded, packed, steps = _places(sizes, data)  # rows stay in the order of length
             x = data.index_select(0, padded.flatten()).unflatten(0, padded.shape)
             output, h_n = self._scan(x, _select(h0, order), steps, alphabet, None if mask is None else mask[padded], final)
             if not final:
@@ -560,7 +561,7 @@ class SRNNCell(_Shuffling):
         return self.b[0].step(x, h, self.permutation, self.activation)
 
 
-def _places(sizes: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def _places(sizes: Tensor, data: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """How packed data and rows [N, T] follow from each other, for the batch sizes [T].
 
     Returns which packed step is at each place of the rows [N, T] (any in the padding), the place of each packed step in the
@@ -568,9 +569,9 @@ def _places(sizes: Tensor, device: torch.device) -> tuple[Tensor, Tensor, Tensor
     """
     rows, steps = (torch.arange(n, device=sizes.device) for n in (int(sizes[0]), len(sizes)))
     valid = rows < sizes[:, None]
-    padded = (sizes.cumsum(0) - sizes + rows[:, None]).clamp(max=int(sizes.sum()) - 1)
+    padded = (sizes.cumsum(0) - sizes + rows[:, None]).clamp(max=data.shape[0] - 1)
     packed = (rows * len(sizes) + steps[:, None])[valid]
-    return padded.to(device), packed.to(device), valid.sum(dim=0).to(device)
+    return padded.to(data.device), packed.to(data.device), valid.sum(dim=0).to(data.device)
 
 
 def _select(h: Tensor, rows: Tensor | None) -> Tensor:

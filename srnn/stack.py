@@ -11,7 +11,7 @@ Its SRNN differs from the paper's in four defaults, chosen with the programs of 
 affine, states are clipped, the gate starts closed as in `SRNN`, and half of the units keep their place. A unit that keeps its
 place holds a value until something is written to it. A value in a unit that shifts is in another unit at every step.
 
-The state of a block has H numbers. Two quarters of it hold the parts of norm(x), and its SRNN has the other units.
+The state of a block has H numbers. At most two quarters of it hold the parts of norm(x), the rest are units of its SRNN.
 
 The maps read normalised states only, so the output is bounded by the weights for sequences of any length. A program that feeds
 a plain SRNN with ReLU its own output can diverge: its states have no bound and can grow with the number of steps.
@@ -271,7 +271,7 @@ def _last(x: Tensor, ends: Tensor | None) -> Tensor:
     """x [N, T, ...] at each row's last step, at its first for length 0, zeros where T is 0."""
     if x.shape[1] == 0:
         return x.sum(dim=1)
-    return x[:, -1] if ends is None else x[torch.arange(len(x), device=x.device), (ends - 1).clamp(min=0)]
+    return x[:, -1] if ends is None else x[torch.arange(x.shape[0], device=x.device), (ends - 1).clamp(min=0)]
 
 
 def _delay(x: Tensor, first: Tensor, ends: Tensor | None, reset: Tensor | None, reverse: bool) -> tuple[Tensor, Tensor]:
@@ -281,8 +281,8 @@ def _delay(x: Tensor, first: Tensor, ends: Tensor | None, reset: Tensor | None, 
         x = torch.cat([x, held], dim=1)
         if ends is not None:
             x = torch.where((torch.arange(x.shape[1], device=x.device) == ends[:, None])[..., None], held, x)
-        # The border that a step crosses is that of the step after it.
-        moved, last, cut = x[:, 1:], x[:, 0], None if reset is None else F.pad(reset[:, 1:], (0, 1))
+        # The border that a step crosses is that of the step after it. Padded first: a graph may have no slice of T - 1 steps.
+        moved, last, cut = x[:, 1:], x[:, 0], None if reset is None else F.pad(reset, (0, 1))[:, 1:]
     else:
         x = torch.cat([held, x], dim=1)
         moved, last, cut = x[:, :-1], x[:, -1] if ends is None else x[torch.arange(x.shape[0], device=x.device), ends], reset

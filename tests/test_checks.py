@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from srnn import SRNN, SRNNCell, SRNNStack
@@ -18,9 +18,10 @@ C, H, N, T, V = 3, 5, 4, 6, 7
 
 @contextmanager
 def assert_refused(kind: type[SRNNError], message: str) -> Iterator[None]:
-    """An error of this class that has the parts of this message in it."""
+    """An error of this class, of one line, that has the parts of this message in it."""
     with pytest.raises(kind) as raised:
         yield
+    assert "\n" not in str(raised.value)
     for part in message.split(" ... "):
         assert part in str(raised.value)
 
@@ -40,14 +41,15 @@ SETTING_ERRORS: list[tuple[dict[str, Any], type[SRNNError], str]] = [
     (
         {"permutation": torch.tensor([0, 1, 2, 3, 3])},
         SettingError,
-        "permutation must hold ... once, one for each unit, got tensor",
+        "permutation must hold ... once, one for each unit, got shape",
     ),
     (
         {"permutation": torch.tensor([1, 2, 3, 4, 5])},
         SettingError,
-        "permutation must hold ... once, one for each unit, got tensor",
+        "permutation must hold ... once, one for each unit, got shape",
     ),
     ({"permutation": torch.tensor([0, 1])}, SettingError, "permutation must hold ... once, one for each unit"),
+    ({"permutation": torch.arange(300)}, SettingError, "one for each unit, got shape (300,): [0, 1, 2, 3, 4, 5, ...]"),
     ({"permutation": torch.arange(5)[None]}, SettingError, "permutation must hold ... once, one for each unit"),
     ({"permutation": torch.tensor(0)}, SettingError, "permutation must hold ... once, one for each unit"),
     ({"permutation": [4, 3, 2, 1, 0]}, SettingTypeError, "must be shift, partial, identity, random or an index tensor, got ["),
@@ -125,6 +127,12 @@ GRU_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {  # mistakes that on
     "integers": (lambda m: m(X.long()), DtypeError, f"input {FLOAT_EXPECTED}.int64. Symbols need alphabet="),
     "device": (lambda m: m(X.to("meta")), DeviceError, "input is on meta and the weights are on cpu. Move one"),
 }
+
+
+def packed_with(sizes: list[int]) -> Call:
+    return lambda m: m(PackedSequence(PACKED.data, torch.tensor(sizes, dtype=torch.int64)))
+
+
 OWN_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
     "no tensor": (lambda m: m(X.tolist()), SettingTypeError, "input must be a tensor, got list"),
     "the pair of an LSTM": (
@@ -191,6 +199,14 @@ OWN_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {
         "reset must be packed with the lengths and the order of input",
     ),
     "reset packed dtype": (lambda m: m(PACKED, reset=PACKED_RESET.float()), DtypeError, "reset must be torch.bool"),
+    **{
+        f"batch sizes {sizes}": (
+            packed_with(sizes),
+            ShapeError,
+            "a PackedSequence must have batch_sizes that never grow and add up to 12, ... got shape ... pack_padded_sequence",
+        )
+        for sizes in ([3, 4, 5], [6, 5], [6, 7], [13, -1], [])
+    },
     "lengths of packed": (lambda m: m(PACKED, lengths=[3, 6, 2, 1]), LengthError, "a PackedSequence has lengths of its own"),
 }
 VALUE_ERRORS: dict[str, tuple[Call, type[SRNNError], str]] = {

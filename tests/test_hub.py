@@ -87,17 +87,12 @@ def test_a_fitted_model_comes_back_with_its_intervals(tmp_path: Path, monkeypatc
     columns = {f"x{k}": x[:, k].tolist() for k in range(5)} | {"y": x.square().sum(1).tolist()}
     lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
     Path("table.csv").write_text("\n".join(lines))
-    fit = make_fit(
-        tables.read(tmp_path / "table.csv"),
-        Question(target="y"),
-        file=str(tmp_path / "table.csv"),
-        hidden_size=4,
-        mlp=(),
-        steps=1,
-    )
-    train(fit.run, Path("run"))
+    table = tables.read(tmp_path / "table.csv")
+    for folder, start in (("earlier", {}), ("run", {"init_from": "earlier"})):
+        given: dict[str, Any] = {"file": str(tmp_path / "table.csv"), "hidden_size": 4, "mlp": (), "steps": 1, **start}
+        train(make_fit(table, Question(target="y"), **given).run, Path(folder))
     HubModel.of_run("run").save_pretrained("model")
-    assert str(tmp_path) in Path("run", "run.json").read_text()  # and in nothing that leaves this machine
+    assert Path("run", "run.json").read_text().count(str(tmp_path)) == 2  # and in nothing that leaves this machine
     for format in ("onnx", "pt2", "safetensors"):
         export(Path("run"), format, Path("model", format))
     for path in Path("model").iterdir():

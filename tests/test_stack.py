@@ -16,7 +16,7 @@ from srnn import SRNN, SRNNStack
 from srnn.errors import TracingError
 
 C, H, N, T, V, W = 3, 9, 4, 6, 7, 4
-UNITS, DELAYED = 5, 2  # of a state of H numbers: units of the SRNN, then norm(x)[:DELAYED] one step and two steps ago
+UNITS, DELAYED = 5, 2  # of a state of H numbers: units of the SRNN, and numbers of norm(x) one step ago and two steps ago
 LENGTHS = [T, 0, 2, 4]
 SIGMA = {"relu": torch.relu, "tanh": torch.tanh, "clip": nn.functional.hardtanh}
 
@@ -63,6 +63,8 @@ def equations(
     """What rnn(x, hx, lengths=lengths, reset=reset) must be for x [N, T, C], without dropout."""
     reset = torch.zeros(x.shape[:2], dtype=torch.bool) if reset is None else reset
     p, D = dict(rnn.named_parameters()), 2 if rnn.bidirectional else 1
+    delayed = min(rnn.width, rnn.hidden_size // 4)  # the state is the units of the SRNN, then norm(x)[:delayed] of two steps
+    units = rnn.hidden_size - 2 * delayed
     hx = x.new_zeros(rnn.num_layers * D, len(x), rnn.hidden_size) if hx is None else hx
     output, h_n = x.new_zeros(*x.shape[:2], D * rnn.hidden_size), torch.zeros_like(hx)
     for n, end in enumerate([x.shape[1]] * len(x) if lengths is None else lengths):
@@ -70,18 +72,18 @@ def equations(
         for k in range(rnn.num_layers):
             block, z = f"blocks.{k}", normed(p, f"blocks.{k}.norm", y)
             index = rnn.blocks[k].rnn.permutation
-            source = [(i + 1) % UNITS for i in range(UNITS)] if index is None else index.tolist()
-            states, before = z.new_zeros(end, D, UNITS), z.new_zeros(end, D, 2 * DELAYED)
+            source = [(i + 1) % units for i in range(units)] if index is None else index.tolist()
+            states, before = z.new_zeros(end, D, units), z.new_zeros(end, D, 2 * delayed)
             for d in range(D):
                 hidden = affine(p, f"{block}.rnn.b.{d}.mlp.0", z).clamp(min=0) if rnn.mlp else z
                 b = affine(p, f"{block}.rnn.b.{d}.linear", hidden)
                 b = b * torch.sigmoid(affine(p, f"{block}.rnn.b.{d}.gate", z)) if rnn.gate else b
-                h, held = hx[k * D + d, n, :UNITS], hx[k * D + d, n, UNITS:]
+                h, held = hx[k * D + d, n, :units], hx[k * D + d, n, units:]
                 for t in reversed(range(end)) if d else range(end):
                     if (t + 1 < end and reset[n, t + 1]) if d else reset[n, t]:
                         h, held = torch.zeros_like(h), torch.zeros_like(held)
                     h = states[t, d] = SIGMA[rnn.activation](h[source] + b[t])
-                    before[t, d], held = held, torch.cat([z[t, :DELAYED], held[:DELAYED]])
+                    before[t, d], held = held, torch.cat([z[t, :delayed], held[:delayed]])
                 h_n[k * D + d, n] = torch.cat([h, held])
             read = affine(p, f"{block}.linear", normed(p, f"{block}.state_norm", states.flatten(1)))
             u, v = (read + torch.cat([z, before.flatten(1)], dim=-1) @ p[f"{block}.direct.weight"].T).chunk(2, dim=-1)
@@ -116,6 +118,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"bias": False},
     {"activation": "tanh", "permutation": "random"},
     {"width": None, "permutation": torch.tensor([1, 0, 2, 4, 3])},
+    {"hidden_size": 3, "bidirectional": True},  # holds no inputs
+    {"hidden_size": 20, "width": 2},  # holds the whole of the inputs
 ]
 
 
@@ -130,7 +134,7 @@ def describe(settings: object) -> str:
 @pytest.mark.parametrize("settings", SETTINGS, ids=describe)
 def test_the_stack_is_its_equations(settings: dict[str, Any], lengths: list[int] | None, symbols: bool) -> None:
     rnn = stack(**settings)
-    x, hx = numbers(N, T, C), numbers(len(rnn.blocks) * (2 if rnn.bidirectional else 1), N, H)
+    x, hx = numbers(N, T, C), numbers(len(rnn.blocks) * (2 if rnn.bidirectional else 1), N, rnn.hidden_size)
     ids, alphabet = torch.randint(0, V, (N, T)), numbers(V, C)
     given: tuple[Tensor, dict[str, Any]] = (ids, {"alphabet": alphabet}) if symbols else (x, {})
     leaves = [alphabet if symbols else x, hx, *rnn.parameters()]
@@ -537,13 +541,25 @@ def test_the_stack_compiles_to_one_graph() -> None:
 @pytest.mark.parametrize("mlp", [(4,), ()], ids=["mlp", "affine"])
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
 def test_the_stack_exports_with_any_batch_and_time(bidirectional: bool, mlp: tuple[int, ...]) -> None:
-    rnn, layers = stack(bidirectional=bidirectional, mlp=mlp), 4 if bidirectional else 2
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = stack(bidirectional=bidirectional, mlp=mlp)
+
+        def forward(self, x: Tensor, hx: Tensor, lengths: Tensor, reset: Tensor) -> tuple[Tensor, ...]:
+            more: Any = {"hx": hx, "lengths": lengths, "reset": reset}
+            return *self.rnn(x, **more), self.rnn.final_state(x, **more), self.rnn.final_output(x, **more)
+
+    model, layers = Model(), 4 if bidirectional else 2
     rows, steps = torch.export.Dim("rows"), torch.export.Dim("steps")
-    shapes = {"input": {0: rows, 1: steps}, "hx": {1: rows}, "lengths": {0: rows}}
-    options = {"hx": numbers(layers, N, H), "lengths": torch.tensor(LENGTHS)}
-    exported = torch.export.export(rnn, (numbers(N, T, C),), options, dynamic_shapes=shapes).module()
-    x, hx, lengths = numbers(2, 9, C), numbers(layers, 2, H), torch.tensor([9, 3])
-    assert_close(exported(x, hx=hx, lengths=lengths), rnn(x, hx, lengths=lengths))
+    whole = {0: rows, 1: steps}
+    shapes = {"x": whole, "hx": {1: rows}, "lengths": {0: rows}, "reset": whole}
+    options = {"hx": numbers(layers, N, H), "lengths": torch.tensor(LENGTHS), "reset": RESET}
+    exported = torch.export.export(model, (numbers(N, T, C),), options, dynamic_shapes=shapes).module()
+    for length in (9, 1):
+        lengths, reset = torch.tensor([length, 1]), torch.arange(2 * length).view(2, length) % 3 == 2
+        x, more = numbers(2, length, C), {"hx": numbers(layers, 2, H), "lengths": lengths, "reset": reset}
+        assert_close(exported(x, **more), model(x, **more))
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")

@@ -99,9 +99,12 @@ class Run(Settings):
 
 
 def to_share(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns `Run.as_dict` for a file that leaves this machine: of a table's path, which names folders, only the last part."""
+    """Returns `Run.as_dict` for a file that leaves this machine: of paths of data and weights only the last part.
+
+    The path of the user's own Python file stays, since the model cannot be loaded without it.
+    """
     task = {key: Path(value).name if key == "file" else value for key, value in plain["task"].items()}
-    return {**plain, "task": task}
+    return {**plain, "task": task, "init_from": Path(plain.get("init_from", "")).name}
 
 
 def _changed(thing: Settings) -> dict[str, Any]:
