@@ -3,6 +3,8 @@
 import importlib.metadata
 import importlib.util
 import inspect
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -105,6 +107,22 @@ def test_the_form_can_be_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(it, "_form", "rows")
     with pytest.raises(errors.SettingError, match=r"SRNN_TRITON_FORM.* is called 'rows'\. Choose one of auto, lanes, time"):
         it.form_of(1, 4000, 1, 108)
+
+
+@LOADED
+def test_every_lane_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from srnn.kernels.triton import launch
+
+    for warp, hip, options in ((32, None, {"num_warps": 4}), (64, "7.0", {"num_warps": 2})):
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, warp=warp: SimpleNamespace(warp_size=warp))
+        monkeypatch.setattr(torch.version, "hip", hip)
+        assert launch._options.__wrapped__(CUDA) == options
+        given: list[Any] = []
+        monkeypatch.setattr(launch, "_options", lambda device, options=options: options)
+        kernel = {(3,): lambda *args, given=given, **constants: given.append(constants)}
+        launch.launch(kernel, 3, B, BLOCK=1)
+        assert given == [{"BLOCK": 1} | options]
+        monkeypatch.undo()
 
 
 @LOADED

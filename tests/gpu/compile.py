@@ -4,10 +4,10 @@
     make gpu-compile SAMPLE=1        four kernels in float32 for two architectures, in less than a minute
     make gpu-compile REWRITE=1       writes compiled.json and the table of docs/gpu.md from what was found
 
-Every kernel must compile, without shared memory, with two numbers on the stack at most, and with registers below a bound, so
-that enough programs share a processor. In the machine code of the loop over time, as many loads as a group has steps must be on
-their way (or nearly) before anything waits for one of them: this keeps the memory busy. The additions meanwhile are those of
-the group before. The numbers belong to one version of Triton, which the file names.
+Every kernel must compile, without shared memory or stack, and with registers below a bound, so that enough programs share a
+processor. In the machine code of the loop over time, as many loads as a group has steps must be on their way (or nearly)
+before anything waits for one of them: this keeps the memory busy. The additions meanwhile are those of the group before. The
+numbers belong to one version of Triton, which the file names.
 """
 
 import argparse
@@ -29,6 +29,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from srnn.kernels.triton.launch import options_of
 from srnn.kernels.triton.variants import Variant, variants
 from srnn.lab.bench.result import Table, as_markdown
 from srnn.lab.records import store
@@ -90,7 +91,8 @@ def plan(sample: bool) -> Iterator[tuple[Variant, str]]:
 def compiled(variant: Variant, target: str) -> Figures:
     """Compiles a variant for an architecture, and returns what its machine code needs."""
     source = ASTSource(variant.kernel, dict(variant.signature), dict(variant.constants))
-    made = triton.compile(source, target=TARGETS[target], options=variant.options)
+    gpu = TARGETS[target]
+    made = triton.compile(source, target=gpu, options=options_of(gpu.warp_size))
     if target.startswith("gfx"):
         return _of_amd(made.asm["amdgcn"])
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -199,15 +201,14 @@ def parts(golden: dict[str, Any]) -> Iterator[Table | str]:
         cells = [[kernels[f"{name}, {dtype}, {target}"]["registers"] for dtype in short] for target in TARGETS]
         rows.append([f"`{name.split(':')[0]}`", name.split(": ")[1], *(f"{min(c)} to {max(c)}" for c in cells)])
     yield Table(["kernel", "compiled for", *TARGETS], rows, names=2)
-    most = max(figures["registers"] for figures in kernels.values())
-    stacks = [figures["stack"] for figures in kernels.values() if figures["stack"]]
+    most = {what: max(figures[what] for figures in kernels.values()) for what in ("registers", "stack", "shared")}
     loops = [
         figures["loads at once"] for key, figures in kernels.items() if has_groups(key) and figures.get("loads", 0) >= AT_ONCE
     ]
     yield (
         f"Registers per lane, least and most over {', '.join(short)}, with Triton {golden['triton']}. In all "
-        f"{len(kernels)} compilations: at most {most} registers, {len(stacks)} with {max(stacks, default=0)} bytes of stack, "
-        f"{max(f['shared'] for f in kernels.values())} bytes of shared memory. In the {len(loops)} loops over time for NVIDIA "
+        f"{len(kernels)} compilations: at most {most['registers']} registers, {most['stack']} bytes of stack "
+        f"and {most['shared']} bytes of shared memory. In the {len(loops)} loops over time for NVIDIA "
         f"with {AT_ONCE} loads or more and without a table or a permutation, at least {min(loops)} loads of a lane are "
         "on their way before one is waited for."
     )

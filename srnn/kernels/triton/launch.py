@@ -23,7 +23,7 @@ from srnn.kernels.triton import kernels
 
 Maybe = Tensor | None
 
-BLOCK, WARPS = 128, 4  # a lane per thread on NVIDIA
+BLOCK = 128  # lanes of a program, one per thread
 GROUP = 16  # loads of a lane that are in flight together: what full bandwidth needs at N H = 12,800
 SMALL_GROUP = 8  # the same in steps, where a step has several loads: larger kernels take long to compile and more registers
 FREE_STEPS = 256  # of a chunk, where chunks do not depend on each other
@@ -65,7 +65,7 @@ def use_form(form: str) -> Iterator[None]:
 
 @contextmanager
 def recorded() -> Iterator[list[Any]]:
-    """Collects (kernel, arguments by name, options) of all launches, and launches nothing."""
+    """Collects (kernel, arguments by name) of all launches, and launches nothing."""
     global _launches
     before, _launches = _launches, []
     try:
@@ -80,11 +80,23 @@ def launch(kernel: Any, programs: int, *args: Any, **constants: Any) -> None:
         return
     if _launches is not None:
         names = [name for name in kernel.arg_names if name not in constants]
-        _launches.append((kernel, dict(zip(names, args, strict=True)) | constants, {"num_warps": WARPS}))
+        _launches.append((kernel, dict(zip(names, args, strict=True)) | constants))
         return
     device = next(each.device for each in args if isinstance(each, Tensor))
     with torch.cuda.device(device if device.type == "cuda" else -1):
-        kernel[(programs,)](*args, **constants, num_warps=WARPS)
+        kernel[(programs,)](*args, **constants, **_options(device))
+
+
+def options_of(warp: int) -> dict[str, int]:
+    """Returns how kernels are compiled for warps of this size: one lane per thread."""
+    return {"num_warps": BLOCK // warp}
+
+
+@cache
+def _options(device: torch.device) -> dict[str, int]:
+    if device.type != "cuda":  # the interpreter has no warps
+        return {}
+    return options_of(torch.cuda.get_device_properties(device).warp_size)
 
 
 @cache
