@@ -113,7 +113,7 @@ def test_the_form_can_be_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None
 def test_every_lane_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     from srnn.kernels.triton import launch
 
-    for warp, hip, options in ((32, None, {"num_warps": 4}), (64, "7.0", {"num_warps": 2})):
+    for warp, hip, options in ((32, None, {"num_warps": 4, "maxnreg": 168}), (64, "7.0", {"num_warps": 2})):
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, warp=warp: SimpleNamespace(warp_size=warp))
         monkeypatch.setattr(torch.version, "hip", hip)
         assert launch._options.__wrapped__(CUDA) == options

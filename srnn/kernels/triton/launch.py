@@ -24,6 +24,7 @@ from srnn.kernels.triton import kernels
 Maybe = Tensor | None
 
 BLOCK = 128  # lanes of a program, one per thread
+REGISTERS = 168  # of a thread at most, so that three programs share a processor
 GROUP = 16  # loads of a lane that are in flight together: what full bandwidth needs at N H = 12,800
 SMALL_GROUP = 8  # the same in steps, where a step has several loads: larger kernels take long to compile and more registers
 FREE_STEPS = 256  # of a chunk, where chunks do not depend on each other
@@ -87,16 +88,19 @@ def launch(kernel: Any, programs: int, *args: Any, **constants: Any) -> None:
         kernel[(programs,)](*args, **constants, **_options(device))
 
 
-def options_of(warp: int) -> dict[str, int]:
-    """Returns how kernels are compiled for warps of this size: one lane per thread."""
-    return {"num_warps": BLOCK // warp}
+def options_of(warp: int, is_hip: bool) -> dict[str, int]:
+    """Returns how kernels are compiled for warps of this size: one lane per thread, with a bound on registers.
+
+    Without a bound, NVIDIA's assembler chooses one, and sometimes moves a number of the loop to the stack to stay below it.
+    """
+    return {"num_warps": BLOCK // warp} | ({} if is_hip else {"maxnreg": REGISTERS})
 
 
 @cache
 def _options(device: torch.device) -> dict[str, int]:
     if device.type != "cuda":  # the interpreter has no warps
         return {}
-    return options_of(torch.cuda.get_device_properties(device).warp_size)
+    return options_of(torch.cuda.get_device_properties(device).warp_size, torch.version.hip is not None)
 
 
 @cache
