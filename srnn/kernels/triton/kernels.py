@@ -26,11 +26,19 @@ The loads of the next GROUP of steps are issued before the steps of this one are
 is one addition, and a load takes hundreds of times as long. None of them depends on the state.
 """
 
+import inspect
+
 import triton
 import triton.language as tl
 
-# Sizes and strides: none is compiled into a kernel, so that no length or batch size compiles it again.
+# What is compiled into no kernel, so that it compiles none again: the values of sizes and strides, and where memory starts.
 SIZES = ["N", "T", "H", "first", "count", "steps", "chunks", "b_n", "b_t", "g_n", "g_t", "d_n", "d_t", "pieces"]
+
+
+def kernel(function):
+    """Compiles a function whose arguments are pointers and SIZES, and constants with an annotation."""
+    given = [name for name, each in inspect.signature(function).parameters.items() if each.annotation is each.empty]
+    return triton.jit(do_not_specialize=SIZES, do_not_specialize_on_alignment=given)(function)
 
 
 @triton.jit
@@ -187,7 +195,7 @@ def fetch(
     return values, at
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def scan(
     b, gate, ids, kept, reset, lengths, orbits, start, zero_start, output, bits, h_n, zero,
     N, T, H, first, count, steps, chunks, b_n, b_t,
@@ -280,7 +288,7 @@ def scan(
         tl.store(zero + n * (chunks - 1) * H + chunk * H + target, last, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def summarize(
     b, gate, ids, reset, lengths, orbits, maps,
     N, T, H, first, count, steps, chunks, b_n, b_t,
@@ -338,7 +346,7 @@ def summarize(
     tl.store(maps + 2 * size + at_map, high, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def carry(maps, start, carried, N, H, chunks, WIDE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr):
     """Takes the state from chunk to chunk: `carried` [N, chunks, H] is what enters each of them."""
     n, d, valid = lanes_of(tl.program_id(0), N, H, BLOCK)
@@ -388,7 +396,7 @@ def fetch_backward(
     return values, at
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def backward(
     grad, grad_n, kept, gate, reset, lengths, orbits, start, db, dh0,
     N, T, H, first, count, steps, chunks, g_n, g_t, d_n, d_t,
@@ -479,7 +487,7 @@ def backward(
     tl.store(dh0 + n * H + d, v, mask=valid & (chunk == 0))
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def summarize_backward(
     grad, kept, reset, lengths, orbits, maps,
     N, T, H, first, count, steps, chunks, g_n, g_t,
@@ -528,7 +536,7 @@ def summarize_backward(
     tl.store(maps + N.to(tl.int64) * chunks * H + at_map, passes, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def carry_backward(
     maps, grad_n, lengths, orbits, start, carried, N, T, H, chunks, WIDE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -559,7 +567,7 @@ def carry_backward(
         c0 -= GROUP
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def table_pieces(
     tokens, begins, finishes, d, grad_n, zero, lengths, orbits, sums,
     N, T, H, pieces, REVERSE: tl.constexpr, WIDE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
@@ -597,7 +605,7 @@ def table_pieces(
     tl.store(sums + piece * H + i, total, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def table_sum(sums, offsets, table, H, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     """Adds the pieces offsets[v] to offsets[v + 1] of every symbol v, in order: `table` [V, H]."""
     blocks = tl.cdiv(H, BLOCK)
