@@ -98,6 +98,22 @@ def test_scans_of_a_table_equal_the_reference(how: str, want: str) -> None:
     assert_close(results("triton", b, h0, want, **options), results("reference", b, h0, want, **options))
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def tanh_kernel(x, out, SIZE: tl.constexpr) -> None:  # type: ignore[no-untyped-def]
+    i = tl.arange(0, SIZE)
+    tl.store(out + i, jitted.tanh(tl.load(x + i)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_tanh_is_exact_but_for_rounding_near_0_too(dtype: torch.dtype) -> None:
+    sizes = torch.cat([torch.logspace(-30, 30, 1023, dtype=dtype), torch.linspace(0.4, 0.8, 1024, dtype=dtype)])
+    x = torch.cat([sizes, -sizes, torch.tensor([0.0, torch.nan], dtype=dtype)])
+    found = torch.empty_like(x)
+    tanh_kernel[(1,)](x, found, SIZE=len(x))
+    expected = x.double().tanh()
+    assert_close(found.double(), expected, rtol=3 * torch.finfo(dtype).eps, atol=0, equal_nan=True)
+
+
 def test_no_kernel_adds_in_an_order_that_may_change() -> None:
     assert "atomic" not in inspect.getsource(jitted)
 
