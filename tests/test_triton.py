@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import inspect
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -107,6 +108,22 @@ def test_the_form_can_be_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(it, "_form", "rows")
     with pytest.raises(errors.SettingError, match=r"SRNN_TRITON_FORM.* is called 'rows'\. Choose one of auto, lanes, time"):
         it.form_of(1, 4000, 1, 108)
+
+
+@LOADED
+def test_steps_and_units_that_int32_cannot_count_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from srnn.kernels.triton import launch, operators
+
+    for T, H in ((launch.LIMIT + 1, 2), (3, launch.LIMIT + 1)):
+        b, h0 = torch.zeros(1, 1, 1).expand(1, T, H), torch.zeros(1, 1).expand(1, H)
+        with pytest.raises(errors.ShapeError, match=rf"needs T and H of 2,146,435,072 or less, got T = {T:,}, H = {H:,}\. Use"):
+            operators.shuffle_scan_final(b, h0, None, None, None, None, False, "relu")
+    for processors, lanes in product((1, 108, 1000), (2**k for k in range(20))):
+        monkeypatch.setattr(launch, "_processors", lambda device, count=processors: count)
+        rows = launch.rows_of(torch.zeros(1, 1, 1).expand(1, launch.LIMIT, lanes), None, None, None, None, False)
+        with launch.use_form("time"):
+            steps, chunks = rows.chunks(rows.T, bounded=True)
+        assert steps * chunks + 2 * launch.GROUP < 2**31
 
 
 @LOADED

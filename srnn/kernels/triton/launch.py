@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from srnn.errors import one_of
+from srnn.errors import ShapeError, one_of
 from srnn.kernels import pytorch
 from srnn.kernels.activations import ACTIVATIONS
 from srnn.kernels.arguments import is_last_zero
@@ -31,6 +31,7 @@ FREE_STEPS = 256  # of a chunk, where chunks do not depend on each other
 FORMS = ("auto", "lanes", "time")
 LANES_PER_PROCESSOR = 64
 MANY_STEPS = 2048
+LIMIT = 2**31 - 2**20  # steps and units are counted in int32, some groups and chunks ahead of the last
 
 _form = os.environ.get("SRNN_TRITON_FORM") or "auto"  # changed by `use_form` alone
 _launches: list[Any] | None = None
@@ -216,15 +217,18 @@ def rows_of(
     b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool, H: int | None = None
 ) -> Rows:
     """Returns the sequences of an operator's arguments, after the checks of their values."""
+    N, T = b.shape[:2] if ids is None else ids.shape
+    H = b.shape[-1] if H is None else H
+    if max(T, H) > LIMIT:
+        raise ShapeError(f"backend 'triton' needs T and H of {LIMIT:,} or less, got T = {T:,}, H = {H:,}. Use backend='torch'")
     if b.device.type == "cpu":
         pytorch.check_values(b, ids, None, lengths)
     else:
         check_later(b, ids, lengths)
-    N, T = b.shape[:2] if ids is None else ids.shape
     return Rows(
         N,
         T,
-        b.shape[-1] if H is None else H,
+        H,
         None if ids is None else ids.contiguous(),
         None if permutation is None else orbits_of(permutation),
         None if lengths is None else lengths.to(torch.int32).contiguous(),
