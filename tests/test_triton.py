@@ -40,6 +40,16 @@ def test_a_gpu_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     for capability, message in (((6, 1), "it needs compute capability 7.5 or higher, and GTX 1080 has 6.1"), ((7, 5), None)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
         assert triton._device_error.__wrapped__(CUDA) == message
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    for arch, message in (
+        ("gfx906:sramecc+:xnack-", "it needs gfx908 or later, and GTX 1080 is gfx906"),
+        ("gfx908:sramecc+:xnack-", None),
+        ("gfx90a", None),
+        ("gfx1100", None),
+    ):
+        about = SimpleNamespace(gcnArchName=arch)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, found=about: found)
+        assert triton._device_error.__wrapped__(CUDA) == message
 
 
 def test_a_triton_that_is_absent_or_too_old_is_named_and_auto_runs_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -290,7 +290,7 @@ def scan(
     target = n * H + (end if LAST else d)
     tl.store(h_n + target, u, mask=valid & (chunk == chunks - 1))
     if zero is not None:
-        tl.store(zero + n * (chunks - 1) * H + chunk * H + target, last, mask=valid)
+        tl.store(zero + (n * (chunks - 1) + chunk) * H + target, last, mask=valid)
 
 
 @kernel
