@@ -18,6 +18,7 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_kernels import (
+    FORMS,
     TOLERANCE,
     Results,
     assert_same_bits,
@@ -33,7 +34,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from srnn import kernels
-from srnn.kernels import pytorch, shuffle_scan
+from srnn.kernels import ACTIVATIONS, pytorch, shuffle_scan
 from srnn.kernels.triton import kernels as jitted
 from srnn.kernels.triton import launch, operators
 
@@ -82,6 +83,18 @@ def test_lanes_equal_the_reference_to_the_bit(how: str, want: str, activation: s
         options |= {"activation": activation, "want": want}
         with launch.use_form("lanes"):
             assert_same_bits(results("triton", b, h0, **options), results("reference", b, h0, **options))
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 5), (1, 1, 1), (2, 9, 1)], ids=str)
+def test_shapes_with_nothing_or_one_equal_the_reference(shape: tuple[int, int, int]) -> None:
+    with launch.use_form("time"):
+        for form, want in FORMS:
+            b, h0, options = scan_problem(shape, form, "all options")
+            assert_close(results("triton", b, h0, want, **options), results("reference", b, h0, want, **options))
+        for want in ("states", "final"):
+            tensors, options = gated_problem(*shape, lengths=True)
+            options |= {"want": want, "reverse": True}
+            assert_close(gated_results("triton", tensors, **options), gated_results(None, tensors, **options))
 
 
 @EVERY_OPTION
@@ -151,15 +164,19 @@ def test_chunks_of_time_equal_the_reference_where_sums_are_exact(how: str, form:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str)
-@pytest.mark.parametrize("drift", [-0.5, 0.0, 0.5])
-def test_chunks_of_time_agree_with_the_loop_up_to_rounding(dtype: torch.dtype, tolerance: float, drift: float) -> None:
+@pytest.mark.parametrize(("activation", "drift"), [("relu", -0.5), ("relu", 0.0), ("relu", 0.5), ("clip", 0.0)])
+def test_chunks_of_time_agree_with_the_loop_up_to_rounding(
+    dtype: torch.dtype, tolerance: float, activation: str, drift: float
+) -> None:
     b, h0 = torch.randn(1, 700, 3, dtype=dtype) + drift, torch.randn(1, 3, dtype=dtype)
     with launch.use_form("time"):
-        found = shuffle_scan(b, h0, backend="triton")
-    expected = shuffle_scan(b, h0, backend="reference")
-    assert (found - expected).abs().max() <= tolerance * expected.max()
-    away = (expected == 0) | (expected > tolerance * expected.max())
-    assert torch.equal((found > 0)[away], (expected > 0)[away])
+        found = shuffle_scan(b, h0, activation=activation, backend="triton")
+    expected = shuffle_scan(b, h0, activation=activation, backend="reference")
+    error = tolerance * expected.abs().max()
+    assert (found - expected).abs().max() <= error
+    for bound in ACTIVATIONS[activation].bounds or ():
+        away = (expected == bound) | ((expected - bound).abs() > error)
+        assert torch.equal((found == bound)[away], (expected == bound)[away])
 
 
 @pytest.mark.parametrize("activation", ["relu", "clip"])

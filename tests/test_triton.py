@@ -153,6 +153,13 @@ def test_every_lane_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @LOADED
+def test_no_program_is_no_launch() -> None:
+    from srnn.kernels.triton import launch
+
+    launch.launch({}, 0, B)  # a GPU refuses a grid of none
+
+
+@LOADED
 def test_values_out_of_range_are_an_error_without_waiting_for_the_device() -> None:
     from srnn.kernels.triton import launch
 
