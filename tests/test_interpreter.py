@@ -18,6 +18,7 @@ import triton.language as tl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_kernels import (
+    FORMS,
     TOLERANCE,
     Results,
     assert_same_bits,
@@ -33,7 +34,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from srnn import kernels
-from srnn.kernels import pytorch, shuffle_scan
+from srnn.kernels import ACTIVATIONS, pytorch, shuffle_scan
 from srnn.kernels.triton import kernels as jitted
 from srnn.kernels.triton import launch, operators
 
@@ -84,6 +85,18 @@ def test_lanes_equal_the_reference_to_the_bit(how: str, want: str, activation: s
             assert_same_bits(results("triton", b, h0, **options), results("reference", b, h0, **options))
 
 
+@pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 5), (1, 1, 1), (2, 9, 1)], ids=str)
+def test_shapes_with_nothing_or_one_equal_the_reference(shape: tuple[int, int, int]) -> None:
+    with launch.use_form("time"):
+        for form, want in FORMS:
+            b, h0, options = scan_problem(shape, form, "all options")
+            assert_close(results("triton", b, h0, want, **options), results("reference", b, h0, want, **options))
+        for want in ("states", "final"):
+            tensors, options = gated_problem(*shape, lengths=True)
+            options |= {"want": want, "reverse": True}
+            assert_close(gated_results("triton", tensors, **options), gated_results(None, tensors, **options))
+
+
 @EVERY_OPTION
 def test_states_of_tanh_equal_the_reference(how: str) -> None:
     b, h0, options = scan_problem((3, 35, 5), "dense", how)
@@ -96,6 +109,22 @@ def test_states_of_tanh_equal_the_reference(how: str) -> None:
 def test_scans_of_a_table_equal_the_reference(how: str, want: str) -> None:
     b, h0, options = scan_problem((3, 300, 5), "table", how)  # more tokens than one program adds
     assert_close(results("triton", b, h0, want, **options), results("reference", b, h0, want, **options))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def tanh_kernel(x, out, SIZE: tl.constexpr) -> None:  # type: ignore[no-untyped-def]
+    i = tl.arange(0, SIZE)
+    tl.store(out + i, jitted.tanh(tl.load(x + i)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_tanh_is_exact_but_for_rounding_near_0_too(dtype: torch.dtype) -> None:
+    sizes = torch.cat([torch.logspace(-30, 30, 1023, dtype=dtype), torch.linspace(0.4, 0.8, 1024, dtype=dtype)])
+    x = torch.cat([sizes, -sizes, torch.tensor([0.0, torch.nan], dtype=dtype)])
+    found = torch.empty_like(x)
+    tanh_kernel[(1,)](x, found, SIZE=len(x))
+    expected = x.double().tanh()
+    assert_close(found.double(), expected, rtol=3 * torch.finfo(dtype).eps, atol=0, equal_nan=True)
 
 
 def test_no_kernel_adds_in_an_order_that_may_change() -> None:
@@ -135,15 +164,19 @@ def test_chunks_of_time_equal_the_reference_where_sums_are_exact(how: str, form:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)], ids=str)
-@pytest.mark.parametrize("drift", [-0.5, 0.0, 0.5])
-def test_chunks_of_time_agree_with_the_loop_up_to_rounding(dtype: torch.dtype, tolerance: float, drift: float) -> None:
+@pytest.mark.parametrize(("activation", "drift"), [("relu", -0.5), ("relu", 0.0), ("relu", 0.5), ("clip", 0.0)])
+def test_chunks_of_time_agree_with_the_loop_up_to_rounding(
+    dtype: torch.dtype, tolerance: float, activation: str, drift: float
+) -> None:
     b, h0 = torch.randn(1, 700, 3, dtype=dtype) + drift, torch.randn(1, 3, dtype=dtype)
     with launch.use_form("time"):
-        found = shuffle_scan(b, h0, backend="triton")
-    expected = shuffle_scan(b, h0, backend="reference")
-    assert (found - expected).abs().max() <= tolerance * expected.max()
-    away = (expected == 0) | (expected > tolerance * expected.max())
-    assert torch.equal((found > 0)[away], (expected > 0)[away])
+        found = shuffle_scan(b, h0, activation=activation, backend="triton")
+    expected = shuffle_scan(b, h0, activation=activation, backend="reference")
+    error = tolerance * expected.abs().max()
+    assert (found - expected).abs().max() <= error
+    for bound in ACTIVATIONS[activation].bounds or ():
+        away = (expected == bound) | ((expected - bound).abs() > error)
+        assert torch.equal((found == bound)[away], (expected == bound)[away])
 
 
 @pytest.mark.parametrize("activation", ["relu", "clip"])

@@ -3,6 +3,9 @@
 import importlib.metadata
 import importlib.util
 import inspect
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -36,6 +39,16 @@ def test_a_gpu_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "GTX 1080")
     for capability, message in (((6, 1), "it needs compute capability 7.5 or higher, and GTX 1080 has 6.1"), ((7, 5), None)):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, found=capability: found)
+        assert triton._device_error.__wrapped__(CUDA) == message
+    monkeypatch.setattr(torch.version, "hip", "7.0")
+    for arch, message in (
+        ("gfx906:sramecc+:xnack-", "it needs gfx908 or later, and GTX 1080 is gfx906"),
+        ("gfx908:sramecc+:xnack-", None),
+        ("gfx90a", None),
+        ("gfx1100", None),
+    ):
+        about = SimpleNamespace(gcnArchName=arch)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, found=about: found)
         assert triton._device_error.__wrapped__(CUDA) == message
 
 
@@ -108,6 +121,45 @@ def test_the_form_can_be_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @LOADED
+def test_steps_and_units_that_int32_cannot_count_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from srnn.kernels.triton import launch, operators
+
+    for T, H in ((launch.LIMIT + 1, 2), (3, launch.LIMIT + 1)):
+        b, h0 = torch.zeros(1, 1, 1).expand(1, T, H), torch.zeros(1, 1).expand(1, H)
+        with pytest.raises(errors.ShapeError, match=rf"needs T and H of 2,146,435,072 or less, got T = {T:,}, H = {H:,}\. Use"):
+            operators.shuffle_scan_final(b, h0, None, None, None, None, False, "relu")
+    for processors, lanes in product((1, 108, 1000), (2**k for k in range(20))):
+        monkeypatch.setattr(launch, "_processors", lambda device, count=processors: count)
+        rows = launch.rows_of(torch.zeros(1, 1, 1).expand(1, launch.LIMIT, lanes), None, None, None, None, False)
+        with launch.use_form("time"):
+            steps, chunks = rows.chunks(rows.T, bounded=True)
+        assert steps * chunks + 2 * launch.GROUP < 2**31
+
+
+@LOADED
+def test_every_lane_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from srnn.kernels.triton import launch
+
+    for warp, hip, options in ((32, None, {"num_warps": 4, "maxnreg": 168}), (64, "7.0", {"num_warps": 2})):
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device, warp=warp: SimpleNamespace(warp_size=warp))
+        monkeypatch.setattr(torch.version, "hip", hip)
+        assert launch._options.__wrapped__(CUDA) == options
+        given: list[Any] = []
+        monkeypatch.setattr(launch, "_options", lambda device, options=options: options)
+        kernel = {(3,): lambda *args, given=given, **constants: given.append(constants)}
+        launch.launch(kernel, 3, B, BLOCK=1)
+        assert given == [{"BLOCK": 1} | options]
+        monkeypatch.undo()
+
+
+@LOADED
+def test_no_program_is_no_launch() -> None:
+    from srnn.kernels.triton import launch
+
+    launch.launch({}, 0, B)  # a GPU refuses a grid of none
+
+
+@LOADED
 def test_values_out_of_range_are_an_error_without_waiting_for_the_device() -> None:
     from srnn.kernels.triton import launch
 
@@ -138,7 +190,7 @@ def test_orbits_follow_each_cycle_of_a_permutation() -> None:
 
 
 @LOADED
-def test_the_list_of_variants_has_every_kernel_and_no_size_is_compiled_into_one() -> None:
+def test_the_list_of_variants_has_every_kernel() -> None:
     from srnn.kernels.triton import kernels as jitted
     from srnn.kernels.triton import variants
 
@@ -149,7 +201,26 @@ def test_the_list_of_variants_has_every_kernel_and_no_size_is_compiled_into_one(
     }  # fmt: skip
     assert len({(each.name, str(each.signature), str(each.constants)) for each in found}) == len(found) > 100
     for each in found:
-        sizes = {name for name, kind in each.signature.items() if kind == "i32"}
-        assert sizes <= set(jitted.SIZES)
-        assert sizes == {p.name for p in each.kernel.params if p.do_not_specialize}
         assert list(each.signature) == list(inspect.signature(each.kernel.fn).parameters)
+
+
+@LOADED
+@pytest.mark.skipif(triton.INTERPRETED, reason="the interpreter compiles nothing")
+@pytest.mark.parametrize(("backend", "target"), [("nvidia", ("cuda", 80, 32)), ("amd", ("hip", "gfx942", 64))])
+def test_no_size_and_no_address_compiles_a_kernel_again(backend: str, target: tuple[Any, ...]) -> None:
+    from triton.backends import backends
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.jit import create_function_from_signature
+
+    from srnn.kernels.triton import variants
+
+    compiler = backends[backend].compiler(GPUTarget(*target))
+    kernels_of = {each.name: each for each in variants.variants((torch.float32,))}
+    memory = torch.zeros(64)
+    for each in kernels_of.values():
+        specialize = create_function_from_signature(each.kernel.signature, each.kernel.params, compiler)
+        found = set()
+        for size, tensor in ((1, memory), (16, memory), (17, memory), (16, memory[1:])):
+            given = {name: each.constants.get(name, size if kind == "i32" else tensor) for name, kind in each.signature.items()}
+            found.add(str(specialize(**given)[1]))
+        assert len(found) == 1

@@ -4,10 +4,10 @@
     make gpu-compile SAMPLE=1        four kernels in float32 for two architectures, in less than a minute
     make gpu-compile REWRITE=1       writes compiled.json and the table of docs/gpu.md from what was found
 
-Every kernel must compile, without shared memory, with two numbers on the stack at most, and with registers below a bound, so
-that enough programs share a processor. In the machine code of the loop over time, as many loads as a group has steps must be on
-their way (or nearly) before anything waits for one of them: this keeps the memory busy. The additions meanwhile are those of
-the group before. The numbers belong to one version of Triton, which the file names.
+Every kernel must compile, without shared memory or stack, and with registers below a bound, so that enough programs share a
+processor. In the machine code of the loop over time, as many loads as a group has steps must be on their way (or nearly)
+before anything waits for one of them: this keeps the memory busy. The additions meanwhile are those of the group before. The
+numbers belong to one version of Triton, which the file names.
 """
 
 import argparse
@@ -29,6 +29,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from srnn.kernels.triton.launch import REGISTERS, options_of
 from srnn.kernels.triton.variants import Variant, variants
 from srnn.lab.bench.result import Table, as_markdown
 from srnn.lab.records import store
@@ -55,8 +56,6 @@ MAIN = (  # compiled with every dtype and for every architecture; all kernels ar
     "carry_backward: shuffle_scan_backward bits, all states, dense, plain, time",
 )
 SAMPLE = (MAIN[0], MAIN[1], MAIN[4], MAIN[9])
-REGISTERS = 168  # so that three programs of 128 lanes share a processor
-STACK = 8  # bytes. The compiler sometimes keeps a number there for the time of the loop
 AT_ONCE = 12  # loads of a group of 16 that must be on their way together
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 Figures = dict[str, int]
@@ -89,8 +88,12 @@ def plan(sample: bool) -> Iterator[tuple[Variant, str]]:
 
 def compiled(variant: Variant, target: str) -> Figures:
     """Compiles a variant for an architecture, and returns what its machine code needs."""
-    source = ASTSource(variant.kernel, dict(variant.signature), dict(variant.constants))
-    made = triton.compile(source, target=TARGETS[target], options=variant.options)
+    gpu = TARGETS[target]
+    # what Triton assumes of a tensor below 2 GB, on AMD alone
+    assumed = [["tt.pointer_range", 32]] if gpu.backend == "hip" else []
+    pointers = {(k,): assumed for k, kind in enumerate(variant.signature.values()) if kind.startswith("*")}
+    source = ASTSource(variant.kernel, dict(variant.signature), dict(variant.constants), pointers)
+    made = triton.compile(source, target=gpu, options=options_of(gpu.warp_size, gpu.backend == "hip"))
     if target.startswith("gfx"):
         return _of_amd(made.asm["amdgcn"])
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -162,7 +165,7 @@ def _in_flight(body: list[str]) -> tuple[int, int, int]:
 
 def faults(name: str, figures: Figures) -> Iterator[str]:
     """Yields what must not be, whatever the golden file says."""
-    for what, most in (("registers", REGISTERS), ("stack", STACK), ("shared", 0)):
+    for what, most in (("registers", REGISTERS), ("stack", 0), ("shared", 0)):
         if figures[what] > most:
             yield f"{what}: {figures[what]}, at most {most} are wanted"
     wanted = min(AT_ONCE, figures.get("loads", 0))
@@ -199,15 +202,14 @@ def parts(golden: dict[str, Any]) -> Iterator[Table | str]:
         cells = [[kernels[f"{name}, {dtype}, {target}"]["registers"] for dtype in short] for target in TARGETS]
         rows.append([f"`{name.split(':')[0]}`", name.split(": ")[1], *(f"{min(c)} to {max(c)}" for c in cells)])
     yield Table(["kernel", "compiled for", *TARGETS], rows, names=2)
-    most = max(figures["registers"] for figures in kernels.values())
-    stacks = [figures["stack"] for figures in kernels.values() if figures["stack"]]
+    most = {what: max(figures[what] for figures in kernels.values()) for what in ("registers", "stack", "shared")}
     loops = [
         figures["loads at once"] for key, figures in kernels.items() if has_groups(key) and figures.get("loads", 0) >= AT_ONCE
     ]
     yield (
         f"Registers per lane, least and most over {', '.join(short)}, with Triton {golden['triton']}. In all "
-        f"{len(kernels)} compilations: at most {most} registers, {len(stacks)} with {max(stacks, default=0)} bytes of stack, "
-        f"{max(f['shared'] for f in kernels.values())} bytes of shared memory. In the {len(loops)} loops over time for NVIDIA "
+        f"{len(kernels)} compilations: at most {most['registers']} registers, {most['stack']} bytes of stack "
+        f"and {most['shared']} bytes of shared memory. In the {len(loops)} loops over time for NVIDIA "
         f"with {AT_ONCE} loads or more and without a table or a permutation, at least {min(loops)} loads of a lane are "
         "on their way before one is waited for."
     )

@@ -16,6 +16,7 @@ import torch
 
 OLDEST = (3, 6)  # what torch 2.10 brings
 CAPABILITY = (7, 5)
+OLDEST_AMD = "gfx908"  # the oldest that Triton knows
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 
@@ -57,8 +58,13 @@ def _device_error(device: torch.device) -> str | None:
         )
     if not torch.cuda.is_available():
         return "torch finds no GPU. Install a torch that is built for it"
+    if torch.version.hip is not None:
+        arch = torch.cuda.get_device_properties(device).gcnArchName.split(":")[0]  # such as gfx90a:sramecc+:xnack-
+        if int(arch[3:], 16) < int(OLDEST_AMD[3:], 16):
+            return f"it needs {OLDEST_AMD} or later, and {torch.cuda.get_device_name(device)} is {arch}"
+        return None
     found = torch.cuda.get_device_capability(device)
-    if torch.version.hip is None and found < CAPABILITY:
+    if found < CAPABILITY:
         needed, got = ".".join(map(str, CAPABILITY)), ".".join(map(str, found))
         return f"it needs compute capability {needed} or higher, and {torch.cuda.get_device_name(device)} has {got}"
     return None

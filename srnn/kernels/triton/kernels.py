@@ -26,11 +26,19 @@ The loads of the next GROUP of steps are issued before the steps of this one are
 is one addition, and a load takes hundreds of times as long. None of them depends on the state.
 """
 
+import inspect
+
 import triton
 import triton.language as tl
 
-# Sizes and strides: none is compiled into a kernel, so that no length or batch size compiles it again.
+# What is compiled into no kernel, so that it compiles none again: the values of sizes and strides, and where memory starts.
 SIZES = ["N", "T", "H", "first", "count", "steps", "chunks", "b_n", "b_t", "g_n", "g_t", "d_n", "d_t", "pieces"]
+
+
+def kernel(function):
+    """Compiles a function whose arguments are pointers and SIZES, and constants with an annotation."""
+    given = [name for name, each in inspect.signature(function).parameters.items() if each.annotation is each.empty]
+    return triton.jit(do_not_specialize=SIZES, do_not_specialize_on_alignment=given)(function)
 
 
 @triton.jit
@@ -112,10 +120,15 @@ def is_cut(reset, n_T, s, ends, limit, T, lengths, REVERSE: tl.constexpr):
 
 @triton.jit
 def tanh(x):
-    """tanh without cancellation for large x; near 0 its absolute error is that of rounding 1."""
+    """tanh with a relative error of a few roundings. Near 0, where 1 - e cancels, it is a quotient from the library Cephes."""
     e = tl.exp(-2 * tl.abs(x))
-    y = (1 - e) / (1 + e)
-    return tl.where(x < 0, -y, y)
+    is_near = tl.abs(x) < 0.625
+    near = tl.where(is_near, x, 0.0)
+    s = near * near
+    above = (-0.964399179425052238628 * s - 99.2877231001918586564) * s - 1614.68768441708447952
+    below = ((s + 112.811678491632931402) * s + 2235.48839060100448583) * s + 4844.06305325125486048
+    far = tl.where(x < 0, e - 1, 1 - e)
+    return near + tl.where(is_near, near * s * above, far) / tl.where(is_near, below, 1 + e)  # one division for both
 
 
 @triton.jit
@@ -187,7 +200,7 @@ def fetch(
     return values, at
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def scan(
     b, gate, ids, kept, reset, lengths, orbits, start, zero_start, output, bits, h_n, zero,
     N, T, H, first, count, steps, chunks, b_n, b_t,
@@ -277,10 +290,10 @@ def scan(
     target = n * H + (end if LAST else d)
     tl.store(h_n + target, u, mask=valid & (chunk == chunks - 1))
     if zero is not None:
-        tl.store(zero + n * (chunks - 1) * H + chunk * H + target, last, mask=valid)
+        tl.store(zero + (n * (chunks - 1) + chunk) * H + target, last, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def summarize(
     b, gate, ids, reset, lengths, orbits, maps,
     N, T, H, first, count, steps, chunks, b_n, b_t,
@@ -338,7 +351,7 @@ def summarize(
     tl.store(maps + 2 * size + at_map, high, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def carry(maps, start, carried, N, H, chunks, WIDE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr):
     """Takes the state from chunk to chunk: `carried` [N, chunks, H] is what enters each of them."""
     n, d, valid = lanes_of(tl.program_id(0), N, H, BLOCK)
@@ -388,7 +401,7 @@ def fetch_backward(
     return values, at
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def backward(
     grad, grad_n, kept, gate, reset, lengths, orbits, start, db, dh0,
     N, T, H, first, count, steps, chunks, g_n, g_t, d_n, d_t,
@@ -479,7 +492,7 @@ def backward(
     tl.store(dh0 + n * H + d, v, mask=valid & (chunk == 0))
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def summarize_backward(
     grad, kept, reset, lengths, orbits, maps,
     N, T, H, first, count, steps, chunks, g_n, g_t,
@@ -528,7 +541,7 @@ def summarize_backward(
     tl.store(maps + N.to(tl.int64) * chunks * H + at_map, passes, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def carry_backward(
     maps, grad_n, lengths, orbits, start, carried, N, T, H, chunks, WIDE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -559,7 +572,7 @@ def carry_backward(
         c0 -= GROUP
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def table_pieces(
     tokens, begins, finishes, d, grad_n, zero, lengths, orbits, sums,
     N, T, H, pieces, REVERSE: tl.constexpr, WIDE: tl.constexpr, GROUP: tl.constexpr, BLOCK: tl.constexpr,
@@ -597,7 +610,7 @@ def table_pieces(
     tl.store(sums + piece * H + i, total, mask=valid)
 
 
-@triton.jit(do_not_specialize=SIZES)
+@kernel
 def table_sum(sums, offsets, table, H, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     """Adds the pieces offsets[v] to offsets[v + 1] of every symbol v, in order: `table` [V, H]."""
     blocks = tl.cdiv(H, BLOCK)

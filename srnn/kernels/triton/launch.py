@@ -15,7 +15,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from srnn.errors import one_of
+from srnn.errors import ShapeError, one_of
 from srnn.kernels import pytorch
 from srnn.kernels.activations import ACTIVATIONS
 from srnn.kernels.arguments import is_last_zero
@@ -23,13 +23,15 @@ from srnn.kernels.triton import kernels
 
 Maybe = Tensor | None
 
-BLOCK, WARPS = 128, 4  # a lane per thread on NVIDIA
+BLOCK = 128  # lanes of a program, one per thread
+REGISTERS = 168  # of a thread at most, so that three programs share a processor
 GROUP = 16  # loads of a lane that are in flight together: what full bandwidth needs at N H = 12,800
 SMALL_GROUP = 8  # the same in steps, where a step has several loads: larger kernels take long to compile and more registers
 FREE_STEPS = 256  # of a chunk, where chunks do not depend on each other
 FORMS = ("auto", "lanes", "time")
 LANES_PER_PROCESSOR = 64
 MANY_STEPS = 2048
+LIMIT = 2**31 - 2**20  # steps and units are counted in int32, some groups and chunks ahead of the last
 
 _form = os.environ.get("SRNN_TRITON_FORM") or "auto"  # changed by `use_form` alone
 _launches: list[Any] | None = None
@@ -65,7 +67,7 @@ def use_form(form: str) -> Iterator[None]:
 
 @contextmanager
 def recorded() -> Iterator[list[Any]]:
-    """Collects (kernel, arguments by name, options) of all launches, and launches nothing."""
+    """Collects (kernel, arguments by name) of all launches, and launches nothing."""
     global _launches
     before, _launches = _launches, []
     try:
@@ -80,11 +82,26 @@ def launch(kernel: Any, programs: int, *args: Any, **constants: Any) -> None:
         return
     if _launches is not None:
         names = [name for name in kernel.arg_names if name not in constants]
-        _launches.append((kernel, dict(zip(names, args, strict=True)) | constants, {"num_warps": WARPS}))
+        _launches.append((kernel, dict(zip(names, args, strict=True)) | constants))
         return
     device = next(each.device for each in args if isinstance(each, Tensor))
     with torch.cuda.device(device if device.type == "cuda" else -1):
-        kernel[(programs,)](*args, **constants, num_warps=WARPS)
+        kernel[(programs,)](*args, **constants, **_options(device))
+
+
+def options_of(warp: int, is_hip: bool) -> dict[str, int]:
+    """Returns how kernels are compiled for warps of this size: one lane per thread, with a bound on registers.
+
+    Without a bound, NVIDIA's assembler chooses one, and sometimes moves a number of the loop to the stack to stay below it.
+    """
+    return {"num_warps": BLOCK // warp} | ({} if is_hip else {"maxnreg": REGISTERS})
+
+
+@cache
+def _options(device: torch.device) -> dict[str, int]:
+    if device.type != "cuda":  # the interpreter has no warps
+        return {}
+    return options_of(torch.cuda.get_device_properties(device).warp_size, torch.version.hip is not None)
 
 
 @cache
@@ -200,15 +217,18 @@ def rows_of(
     b: Tensor, ids: Maybe, permutation: Maybe, lengths: Maybe, reset: Maybe, reverse: bool, H: int | None = None
 ) -> Rows:
     """Returns the sequences of an operator's arguments, after the checks of their values."""
+    N, T = b.shape[:2] if ids is None else ids.shape
+    H = b.shape[-1] if H is None else H
+    if max(T, H) > LIMIT:
+        raise ShapeError(f"backend 'triton' needs T and H of {LIMIT:,} or less, got T = {T:,}, H = {H:,}. Use backend='torch'")
     if b.device.type == "cpu":
         pytorch.check_values(b, ids, None, lengths)
     else:
         check_later(b, ids, lengths)
-    N, T = b.shape[:2] if ids is None else ids.shape
     return Rows(
         N,
         T,
-        b.shape[-1] if H is None else H,
+        H,
         None if ids is None else ids.contiguous(),
         None if permutation is None else orbits_of(permutation),
         None if lengths is None else lengths.to(torch.int32).contiguous(),

@@ -36,7 +36,6 @@ class Variant:
         kernel: The function that @triton.jit made.
         signature: The type of each argument by name: "*fp32", "i32", "constexpr".
         constants: The values of those that are constexpr; an absent tensor is the constant None.
-        options: num_warps.
         dtype: The type of the tensors that the operator was given.
         case: Which call of which operator it is of.
     """
@@ -45,7 +44,6 @@ class Variant:
     kernel: Any
     signature: dict[str, str]
     constants: dict[str, Any]
-    options: dict[str, int]
     dtype: torch.dtype
     case: str
 
@@ -57,18 +55,18 @@ def variants(dtypes: tuple[torch.dtype, ...] = FLOATS) -> list[Variant]:
         for case, call in _calls(dtype):
             with launch.use_form(form), launch.recorded() as launches:
                 call()
-            for kernel, arguments, options in launches:
-                variant = _variant(kernel, arguments, options, dtype, f"{case}, {form}")
+            for kernel, arguments in launches:
+                variant = _variant(kernel, arguments, dtype, f"{case}, {form}")
                 key = variant.name, tuple(variant.signature.items()), tuple(map(str, variant.constants.items()))
                 found.setdefault(key, variant)
     return list(found.values())
 
 
-def _variant(kernel: Any, arguments: dict[str, Any], options: dict[str, int], dtype: torch.dtype, case: str) -> Variant:
+def _variant(kernel: Any, arguments: dict[str, Any], dtype: torch.dtype, case: str) -> Variant:
     constexprs = {each.name for each in kernel.params if each.is_constexpr}
     signature = {name: "constexpr" if name in constexprs else _type(arguments[name]) for name in kernel.arg_names}
     constants = {name: arguments[name] for name, kind in signature.items() if kind == "constexpr"}
-    return Variant(kernel.__name__, kernel, signature, constants, options, dtype, case)
+    return Variant(kernel.__name__, kernel, signature, constants, dtype, case)
 
 
 def _type(value: Any) -> str:
