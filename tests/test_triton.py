@@ -156,7 +156,12 @@ def test_every_lane_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_program_is_no_launch() -> None:
     from srnn.kernels.triton import launch
 
-    launch.launch({}, 0, B)  # a GPU refuses a grid of none
+    launched: list[Any] = []
+    kernel = {(programs,): lambda *args: launched.append(args) for programs in (0, 3)}
+    launch.launch(kernel, 0, B)  # a GPU refuses a grid of none
+    assert not launched
+    launch.launch(kernel, 3, B)
+    assert len(launched) == 1
 
 
 @LOADED
